@@ -1,0 +1,28 @@
+"""Kernelwright makes PyTorch modules and plain Python loops fast, and proves it.
+
+    fast = kernelwright.optimize(model, example_inputs)          # a drop-in nn.Module
+    torch.compile(model, backend="kernelwright")                 # proven kernels from the archive, Inductor for the rest
+
+Importing this package loads neither torch nor any of its rooms.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelwright.deploy import load as load
+    from kernelwright.search import optimize as optimize
+    from kernelwright.targets import compile as compile
+    from kernelwright.targets import source as source
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "compile", "load", "optimize", "source"]
+
+_ROOMS = {"compile": "targets", "load": "deploy", "optimize": "search", "source": "targets"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        from importlib import import_module
+
+        return getattr(import_module(f"kernelwright.{_ROOMS[name]}"), name)
+    raise AttributeError(f"module 'kernelwright' has no attribute {name!r}")

@@ -1,0 +1,3 @@
+"""What a writer is told, one file a section."""
+
+__all__: list[str] = []

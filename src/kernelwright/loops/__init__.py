@@ -1,0 +1,3 @@
+"""The one code generator: a typed loop-nest IR, schedules, and printers. Knows no torch."""
+
+__all__: list[str] = []

@@ -1,0 +1,51 @@
+"""Finds the members of a room by their file names, and third-party members by entry point.
+
+A member is a file that defines exactly one class whose name ends in the room's suffix: `writers/eager.py` holds
+`EagerWriter`. Its registered name is the class attribute `name`. Heavy imports belong inside its methods, so that
+listing a room costs no torch. Third parties add members through the entry point group `kernelwright.<room>`.
+"""
+
+import importlib
+import inspect
+import pkgutil
+from functools import cache
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import Any
+
+from kernelwright.errors import UnknownNameError
+
+
+@cache
+def members(room: str, suffix: str) -> dict[str, type]:
+    """The classes of `kernelwright.<room>` whose names end in `suffix`, keyed by their `name`, sorted."""
+    package = importlib.import_module(f"kernelwright.{room}")
+    found: dict[str, type] = {}
+    for info in pkgutil.iter_modules(package.__path__):
+        if not info.ispkg and not info.name.startswith("_"):
+            module = importlib.import_module(f"{package.__name__}.{info.name}")
+            for member in _classes(module, suffix):
+                found[member.name] = member
+    for point in entry_points(group=f"kernelwright.{room}"):
+        member = point.load()
+        found[member.name] = member
+    return dict(sorted(found.items()))
+
+
+def find(room: str, suffix: str, name: str) -> type:
+    """The member called `name`. Raises UnknownNameError, which names the nearest."""
+    known = members(room, suffix)
+    if name not in known:
+        raise UnknownNameError(room.split(".")[-1].rstrip("s"), name, known)
+    return known[name]
+
+
+def _classes(module: ModuleType, suffix: str) -> list[Any]:
+    return [
+        value
+        for _, value in inspect.getmembers(module, inspect.isclass)
+        if value.__module__ == module.__name__
+        and value.__name__.endswith(suffix)
+        and value.__name__ != suffix
+        and isinstance(getattr(value, "name", None), str)
+    ]

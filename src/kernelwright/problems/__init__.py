@@ -1,0 +1,3 @@
+"""Anything a user has as a Problem, and the inputs its cases stand for."""
+
+__all__: list[str] = []

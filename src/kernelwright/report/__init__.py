@@ -1,0 +1,3 @@
+"""The archive as tables and pages."""
+
+__all__: list[str] = []

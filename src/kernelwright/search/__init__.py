@@ -1,0 +1,3 @@
+"""Who tries what next, and for how long."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""A language on a device, and the broker that compiles."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""The hardware: facts and clock."""
+
+__all__: list[str] = []
