@@ -1,7 +1,7 @@
 """Kernelwright makes PyTorch modules and plain Python loops fast, and proves it.
 
-    fast = kernelwright.optimize(model, example_inputs)          # a drop-in nn.Module
-    torch.compile(model, backend="kernelwright")                 # proven kernels from the archive, Inductor for the rest
+    fast = kernelwright.optimize(model, example_inputs)    # a drop-in nn.Module
+    torch.compile(model, backend="kernelwright")           # proven kernels from the archive, Inductor for the rest
 
 Importing this package loads neither torch nor any of its rooms.
 """

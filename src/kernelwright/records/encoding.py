@@ -53,8 +53,6 @@ def _decode(kind: Any, value: Any) -> Any:
         return typing.cast(Any, kind)(**{key: _decode(hints[key], item) for key, item in value.items()})
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind(value)
-    if kind is float and isinstance(value, int):
-        return float(value)
     return value
 
 
