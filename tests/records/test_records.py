@@ -34,7 +34,7 @@ from kernelwright.records import (
 ENVIRONMENT = Environment(Facts("cpu", "a chip", "x86_64", ("avx2",), 2), "Linux", "3.11", "2.13.0", 2)
 SIGNATURE = Signature(
     (TensorSpec("x", "float32", (Range(1, 8, 4), 512)), TensorSpec("n", "int64", (3,), low=0, high=9)),
-    '{"args": [{"tensor": 0}, {"tensor": 1}], "kwargs": {}}',
+    '{"dict": {"args": [{"tensor": 0}, {"tensor": 1}], "kwargs": {"dict": {}}}}',
 )
 PROBLEM = Problem(
     "a",

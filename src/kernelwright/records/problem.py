@@ -49,7 +49,7 @@ class Signature:
 
     tensors: tuple[TensorSpec, ...]
     arguments: str
-    """JSON of the nested arguments with {"tensor": i} for leaf i (see records.nest): {"args": [...], "kwargs": {}}."""
+    """The template of {"args": [...], "kwargs": {...}} as `records.flatten` gives it; `unflatten` rebuilds the call."""
     device: str = "cpu"
     grad: bool = False
     """Whether the call is made with gradients enabled."""
