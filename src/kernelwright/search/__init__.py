@@ -1,3 +1,23 @@
 """Who tries what next, and for how long."""
 
-__all__: list[str] = []
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.search.budget import parse as parse_budget
+
+if TYPE_CHECKING:
+    from kernelwright.search.conduct import choose_writers as choose_writers
+    from kernelwright.search.conduct import search as search
+    from kernelwright.search.journal import Watch as Watch
+    from kernelwright.search.module import optimize as optimize
+
+__all__ = ["Watch", "choose_writers", "optimize", "parse_budget", "search"]
+
+_FILES = {"Watch": "journal", "choose_writers": "conduct", "optimize": "module", "search": "conduct"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FILES:
+        from importlib import import_module
+
+        return getattr(import_module(f"kernelwright.search.{_FILES[name]}"), name)
+    raise AttributeError(f"module 'kernelwright.search' has no attribute {name!r}")

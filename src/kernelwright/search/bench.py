@@ -1,0 +1,100 @@
+"""The bench that writers are handed: judge, archive and threads behind two verbs."""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import replace
+from typing import Protocol
+
+from kernelwright.errors import KernelwrightError
+from kernelwright.records import Candidate, Case, EventKind, Status, Trial, Verdict
+from kernelwright.search.journal import Journal
+
+
+class Jury(Protocol):
+    """What search asks of a judge (see kernelwright.judge.Judge)."""
+
+    def submit(self, candidate: Candidate) -> Verdict: ...
+    def confirm(self, candidate: Candidate) -> Verdict: ...
+    def trial(self, candidates: Sequence[Candidate], case: Case) -> tuple[Trial, ...]: ...
+    def hold(self, candidate: Candidate) -> None: ...
+
+
+class AttemptsSpent(KernelwrightError):
+    """A writer has submitted as often as it may. Ends its `write`; it is no failure."""
+
+
+class Docket:
+    """The candidates before the judge. Each is judged once a run, whoever brings it and how often."""
+
+    def __init__(self, judge: Jury, journal: Journal, threads: Executor, standing: tuple[str, str]) -> None:
+        """`standing` is the environment's digest and the judge's version, under which an earlier verdict counts."""
+        self._judge, self._journal, self._threads, self._standing = judge, journal, threads, standing
+        self._pending: dict[str, Future[Verdict]] = {}
+
+    @property
+    def pending(self) -> tuple[Future[Verdict], ...]:
+        """What was handed to the judge and has no verdict yet."""
+        return tuple(future for future in self._pending.values() if not future.done())
+
+    def answer(self, candidate: Candidate) -> Verdict | None:
+        """The verdict that stands already, in this run or an earlier one. Baselines are always timed anew."""
+        here = self._journal.entry(candidate.digest)
+        if here:
+            return here.verdict
+        if candidate.baseline:
+            return None
+        verdict = self._journal.known(candidate, *self._standing)
+        if verdict:
+            self._journal.judged(candidate, verdict, EventKind.REUSED)
+        return verdict
+
+    def submit(self, candidate: Candidate) -> Future[Verdict]:
+        """Hands the candidate to the judge, unless it is there already."""
+        if candidate.digest not in self._pending:
+            self._journal.submitted(candidate)
+            self._pending[candidate.digest] = self._threads.submit(self._decide, candidate)
+        return self._pending[candidate.digest]
+
+    def trial(self, candidates: Sequence[Candidate], case: Case) -> Future[tuple[Trial, ...]]:
+        return self._threads.submit(self._try, candidates, case)
+
+    def abandon(self) -> None:
+        """Takes back what the judge has not begun with."""
+        for future in self.pending:
+            future.cancel()
+
+    def _decide(self, candidate: Candidate) -> Verdict:
+        verdict = self._judge.submit(candidate)
+        if candidate.baseline and verdict.status is Status.PASSED:
+            self._judge.hold(candidate)
+        self._journal.judged(candidate, verdict)
+        return verdict
+
+    def _try(self, candidates: Sequence[Candidate], case: Case) -> tuple[Trial, ...]:
+        trials = self._judge.trial(candidates, case)
+        self._journal.tried(candidates, trials)
+        return trials
+
+
+class WriterBench:
+    """One writer's bench: counts its attempts and lets only a baseline writer bring baselines."""
+
+    def __init__(self, docket: Docket, baseline: bool, attempts: int) -> None:
+        self._docket, self._baseline, self._left = docket, baseline, attempts
+
+    async def submit(self, candidate: Candidate) -> Verdict:
+        """See Bench. What was judged before costs no attempt. Raises AttemptsSpent."""
+        candidate = replace(candidate, baseline=candidate.baseline and self._baseline)
+        known = self._docket.answer(candidate)
+        if known:
+            return known
+        if not self._baseline:
+            if self._left <= 0:
+                raise AttemptsSpent
+            self._left -= 1
+        # Shielded: a cancelled writer must not cancel what another one waits for as well.
+        return await asyncio.shield(asyncio.wrap_future(self._docket.submit(candidate)))
+
+    async def trial(self, candidates: Sequence[Candidate], case: Case) -> tuple[Trial, ...]:
+        return await asyncio.wrap_future(self._docket.trial(candidates, case))

@@ -1,0 +1,277 @@
+"""A search: writers propose side by side, the judge decides, and the winner is confirmed before it is called one."""
+
+import asyncio
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.archive import Archive
+from kernelwright.errors import UnknownNameError
+from kernelwright.plugins import find, members
+from kernelwright.records import Entry, EventKind, Facts, Outcome, Problem, Status
+from kernelwright.search import select
+from kernelwright.search.bench import AttemptsSpent, Docket, Jury, WriterBench
+from kernelwright.search.budget import Deadline
+from kernelwright.search.journal import Journal, Watch, describe
+from kernelwright.writers import Writer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+REFERENCE = "eager"
+"""The writer every other one is measured against; it runs even where only others were asked for."""
+
+CONFIRM_S = 25.0
+"""Kept back from the budget for confirming, but never more than a fifth of it."""
+
+LINGER_S = 10.0
+"""How long candidates in the judge's hands when the time is up may still take."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is searched, by whom and for how long."""
+
+    problem: Problem
+    device: str
+    writers: tuple[Writer, ...]
+    budget_s: float = 300.0
+    attempts: int = 8
+    """How many candidates each writer may submit."""
+
+
+@dataclass(frozen=True)
+class _Hunt:
+    """A plan under way."""
+
+    plan: Plan
+    judge: Jury
+    journal: Journal
+    docket: Docket
+    deadline: Deadline
+    facts: Facts
+    skipped: dict[str, str]
+
+
+def search(
+    problem: Problem,
+    device: str = "cpu",
+    *,
+    weights: Mapping[str, "Tensor"] | None = None,
+    writers: Sequence[str | Writer] | None = None,
+    budget_s: float = 300.0,
+    attempts: int = 8,
+    archive: Archive | None = None,
+    watch: Watch | None = None,
+) -> Outcome:
+    """Looks for candidates that beat the baselines on `device` and returns everything that was found.
+
+    `writers` are names or members of their own; None asks all that can run here. Without an archive nothing is kept.
+    Ctrl-C ends the writers, and the best so far is still confirmed; a second one ends at once. Raises UsageError.
+    """
+    from kernelwright.judge import JUDGE_VERSION, Judge
+
+    plan = Plan(problem, device, choose_writers(writers), budget_s, attempts)
+    archive = archive or Archive(None)
+    with Judge(problem, device, weights=weights) as judge:
+        return conduct(plan, judge, (judge.environment.digest, JUDGE_VERSION), judge.environment.facts, archive, watch)
+
+
+def choose_writers(names: Sequence[str | Writer] | None) -> tuple[Writer, ...]:
+    """Writers by name, the reference first and other baselines before the rest. Raises UnknownNameError."""
+    if names is None:
+        names = list(members("writers", "Writer"))
+    chosen: dict[str, Writer] = {}
+    with contextlib.suppress(UnknownNameError):
+        chosen[REFERENCE] = find("writers", "Writer", REFERENCE)()
+    for name in names:
+        writer = find("writers", "Writer", name)() if isinstance(name, str) else name
+        chosen[writer.name] = writer
+    return tuple(sorted(chosen.values(), key=lambda writer: (writer.name != REFERENCE, not writer.baseline)))
+
+
+def conduct(
+    plan: Plan,
+    judge: Jury,
+    standing: tuple[str, str],
+    facts: Facts,
+    archive: Archive,
+    watch: Watch | None = None,
+) -> Outcome:
+    """The search itself, before an open judge. `standing`: see Docket."""
+    started_at = time.time()
+    deadline = Deadline(plan.budget_s)
+    journal = Journal(plan.problem, plan.device, archive, deadline, watch)
+    threads = ThreadPoolExecutor(max_workers=_parallel(), thread_name_prefix="kernelwright-judge")
+    hunt = _Hunt(plan, judge, journal, Docket(judge, journal, threads, standing), deadline, facts, {})
+    journal.event(EventKind.STARTED, message=f"{plan.problem.name} on {plan.device}, {plan.budget_s:.0f} s")
+    interrupted = False
+    best: Entry | None = None
+    writing = _Writing(lambda: _write_all(hunt))
+    try:
+        try:
+            writing.start()
+            writing.join(plan.budget_s - min(CONFIRM_S, plan.budget_s / 5))
+            writing.stop()
+            hunt.docket.abandon()
+            wait(hunt.docket.pending, timeout=min(LINGER_S, deadline.left_s))
+        except KeyboardInterrupt:
+            interrupted = True
+            journal.event(EventKind.NOTE, message="interrupted: confirming the best so far; Ctrl-C again stops at once")
+            writing.stop()
+            hunt.docket.abandon()
+        best = _confirm(hunt)
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+    outcome = Outcome(
+        run=journal.run,
+        problem=plan.problem,
+        target=plan.device,
+        entries=journal.entries,
+        best=best,
+        reason=_reason(journal.entries, best, interrupted),
+        skipped=tuple(hunt.skipped.items()),
+        started_at=started_at,
+        spent_s=deadline.spent_s,
+        interrupted=interrupted,
+    )
+    journal.finish(outcome)
+    return outcome
+
+
+class _Writing:
+    """The writers, in an event loop on a thread of its own: one who blocks delays neither deadline nor Ctrl-C.
+
+    They share one loop, so that only one of them runs Python at a time: capture and tracing are not thread-safe.
+    """
+
+    def __init__(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._main = main
+        self._thread = threading.Thread(target=self._run, name="kernelwright-writers", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ready = threading.Event()
+
+    def start(self) -> None:
+        self._thread.start()
+        self._ready.wait()
+
+    def join(self, timeout_s: float) -> None:
+        self._thread.join(max(0.0, timeout_s))
+
+    def stop(self) -> None:
+        """Cancels those still writing and gives them a moment to leave."""
+        if self._thread.is_alive() and self._loop and self._task:
+            with contextlib.suppress(RuntimeError):  # the loop closed by itself in between
+                self._loop.call_soon_threadsafe(self._task.cancel)
+            self.join(2.0)
+
+    def _run(self) -> None:
+        async def main() -> None:
+            self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+            self._ready.set()
+            await self._main()
+
+        with contextlib.suppress(asyncio.CancelledError):
+            asyncio.run(main())
+
+
+async def _write_all(hunt: _Hunt) -> None:
+    """The reference first, since everything is timed beside it; then all others at once."""
+    able = []
+    for writer in hunt.plan.writers:
+        why = writer.missing(hunt.plan.device)
+        if why is None:
+            able.append(writer)
+        else:
+            _skip(hunt, writer, EventKind.SKIPPED, why)
+    reference = [writer for writer in able if writer.name == REFERENCE]
+    for writer in reference:
+        await _write(hunt, writer)
+    if reference and not select.baselines(hunt.journal.entries):
+        return
+    async with asyncio.TaskGroup() as group:
+        for writer in able:
+            if writer not in reference:
+                group.create_task(_write(hunt, writer), name=writer.name)
+
+
+async def _write(hunt: _Hunt, writer: Writer) -> None:
+    from kernelwright.context import brief
+
+    plan, journal = hunt.plan, hunt.journal
+    journal.event(EventKind.WRITING, writer.name)
+    try:
+        task = brief(
+            plan.problem,
+            plan.device,
+            hunt.facts,
+            select.parents(journal.history()),
+            hunt.deadline.left_s,
+            plan.attempts,
+        )
+        await writer.write(task, WriterBench(hunt.docket, writer.baseline, plan.attempts))
+    except AttemptsSpent:
+        journal.event(EventKind.NOTE, writer.name, message=f"has spent its {plan.attempts} attempts")
+    except asyncio.CancelledError:
+        if writer.baseline:
+            _skip(hunt, writer, EventKind.NOTE, "did not finish within the budget")
+        raise
+    except Exception as error:  # a writer may be anyone's code, and its failure is its own
+        _skip(hunt, writer, EventKind.FAILED, f"{type(error).__name__}: {error}")
+
+
+def _skip(hunt: _Hunt, writer: Writer, kind: EventKind, why: str) -> None:
+    hunt.skipped[writer.name] = why
+    hunt.journal.event(kind, writer.name, message=why)
+
+
+def _confirm(hunt: _Hunt) -> Entry | None:
+    """The first challenger that wins again on fresh seeds. One is tried even when the time is up."""
+    tried: set[str] = set()
+    while True:
+        waiting = [e for e in select.challengers(hunt.journal.entries) if e.candidate.digest not in tried]
+        if not waiting or (tried and hunt.deadline.left_s <= 0):
+            return None
+        candidate = waiting[0].candidate
+        tried.add(candidate.digest)
+        hunt.journal.event(EventKind.NOTE, candidate.writer, candidate.digest, f"confirming {candidate.title}")
+        verdict = hunt.judge.confirm(candidate)
+        hunt.journal.judged(candidate, verdict, EventKind.CONFIRMED)
+        if select.wins(verdict):
+            return Entry(candidate, verdict)
+
+
+def _reason(entries: Sequence[Entry], best: Entry | None, interrupted: bool) -> str:
+    """One sentence: why the winner won, or why the original stays."""
+    rivals = select.baselines(entries)
+    if best:
+        return f"{best.candidate.title} won: {describe(best.verdict)}"
+    cut = " before the search was interrupted" if interrupted else ""
+    if not rivals:
+        failed = [entry for entry in entries if entry.candidate.baseline and entry.verdict.status is not Status.PASSED]
+        if failed:
+            verdict = failed[0].verdict
+            return f"the reference itself was not accepted: {describe(verdict)}"
+        return f"no baseline was timed{cut}, so nothing can be called faster"
+    fastest = rivals[0].candidate.title
+    others = [entry for entry in entries if not entry.candidate.baseline]
+    if not others:
+        return f"no writer proposed anything{cut}; the fastest baseline is {fastest}"
+    fit = select.ranked(entries)
+    if not fit:
+        return f"none of {len(others)} candidates passed{cut}; the fastest baseline is {fastest}"
+    close, speedup = fit[0], select.lead(fit[0].verdict, rivals)[0]
+    return f"no candidate beat {fastest}{cut}; the closest, {close.candidate.title}, stands at {speedup:.2f}x of it"
+
+
+def _parallel() -> int:
+    """Candidates in the judge's hands at a time: builds and checks overlap, timings never do."""
+    return max(2, min(8, (os.cpu_count() or 2) // 4))

@@ -1,0 +1,109 @@
+"""What a search has seen so far: told to the archive and to whoever watches at the moment it happens."""
+
+import threading
+from collections.abc import Callable, Sequence
+
+from kernelwright.archive import Archive
+from kernelwright.records import Candidate, Entry, Event, EventKind, Outcome, Problem, Trial, Verdict
+from kernelwright.search.budget import Deadline
+
+Watch = Callable[[Event, Entry | None], None]
+"""Called from several threads, one at a time. The entry comes with JUDGED, REUSED and CONFIRMED."""
+
+
+class Journal:
+    """Everything is on disk before the next thing begins, so that a killed run loses at most what is in flight.
+
+    Thread-safe. Closed by `finish`, after which late results of abandoned candidates still reach the archive and
+    nothing else.
+    """
+
+    def __init__(
+        self, problem: Problem, device: str, archive: Archive, deadline: Deadline, watch: Watch | None = None
+    ) -> None:
+        self.problem, self.device, self.deadline = problem, device, deadline
+        self._archive, self._watch = archive, watch
+        self._entries: dict[str, Entry] = {}
+        self._candidates: set[str] = set()
+        self._lock = threading.RLock()
+        self._open = True
+        archive.add_problem(problem)
+        self.run = archive.begin_run(problem.digest, device)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Each judged candidate once, with its newest verdict, in the order of judgement."""
+        with self._lock:
+            return tuple(self._entries.values())
+
+    def entry(self, candidate: str) -> Entry | None:
+        """The candidate of that digest, if it was judged in this run."""
+        with self._lock:
+            return self._entries.get(candidate)
+
+    def history(self) -> tuple[Entry, ...]:
+        """What the archive knows of this problem on this device, from all runs."""
+        with self._lock:
+            newest: dict[str, Verdict] = {}
+            for verdict in self._archive.verdicts(problem=self.problem.digest):
+                if verdict.target.endswith(f"@{self.device}"):
+                    newest[verdict.candidate] = verdict
+            found = [(self._archive.candidate(digest), verdict) for digest, verdict in newest.items()]
+            return tuple(Entry(candidate, verdict) for candidate, verdict in found if candidate)
+
+    def known(self, candidate: Candidate, environment: str, judge: str) -> Verdict | None:
+        """The verdict of an earlier run under the same judge and in the same environment."""
+        with self._lock:
+            return self._archive.verdict_for(candidate.digest, self.problem.digest, environment, judge)
+
+    def event(self, kind: EventKind, writer: str = "", candidate: str = "", message: str = "") -> None:
+        with self._lock:
+            self._tell(kind, writer, candidate, message, None)
+
+    def submitted(self, candidate: Candidate) -> None:
+        with self._lock:
+            self._archive.add_candidate(candidate)
+            self._tell(EventKind.SUBMITTED, candidate.writer, candidate.digest, candidate.title, None)
+
+    def judged(self, candidate: Candidate, verdict: Verdict, kind: EventKind = EventKind.JUDGED) -> None:
+        """`kind` is JUDGED, CONFIRMED, or REUSED for a verdict that the archive holds already."""
+        with self._lock:
+            if kind is not EventKind.REUSED:
+                self._archive.add_verdict(verdict)
+            if not self._open:
+                return
+            entry = Entry(candidate, verdict)
+            self._entries[candidate.digest] = entry
+            self._tell(kind, candidate.writer, candidate.digest, f"{candidate.title}: {describe(verdict)}", entry)
+
+    def tried(self, candidates: Sequence[Candidate], trials: Sequence[Trial]) -> None:
+        with self._lock:
+            for candidate in candidates:
+                self._archive.add_candidate(candidate)
+            for trial in trials:
+                self._archive.add_trial(self.problem.digest, trial)
+
+    def finish(self, outcome: Outcome) -> None:
+        with self._lock:
+            self._tell(
+                EventKind.FINISHED, "", outcome.best.candidate.digest if outcome.best else "", outcome.reason, None
+            )
+            self._archive.finish_run(outcome)
+            self._open = False
+
+    def _tell(self, kind: EventKind, writer: str, candidate: str, message: str, entry: Entry | None) -> None:
+        if not self._open:
+            return
+        event = Event(kind, self.deadline.spent_s, writer, candidate, message, self.deadline.left_s)
+        self._archive.record_event(self.run, event)
+        if self._watch:
+            self._watch(event, entry)
+
+
+def describe(verdict: Verdict) -> str:
+    """A verdict in a few words: status, time, speedup over the best baseline; or why it failed."""
+    if verdict.timing is None:
+        return f"{verdict.status.value} at {verdict.stage.value}" + (f": {verdict.reason}" if verdict.reason else "")
+    words = f"{verdict.status.value}, {verdict.timing.median_us:,.1f} us"
+    best = verdict.best_baseline
+    return words + (f", {best.speedup:.2f}x over {best.baseline}" if best else "")

@@ -1,0 +1,80 @@
+"""What is tried next: pure functions from what has been judged to an order. Fashions of search land here."""
+
+from collections.abc import Iterable, Sequence
+
+from kernelwright.records import Entry, Parent, Status, Verdict, Weight
+
+NOISE = 0.02
+"""A lead below two per cent is not believed: A/A runs of one kernel on quiet machines differ by up to that much
+between processes (docs/design/judge.md), which no interval of a single run can see."""
+
+
+def parents(entries: Iterable[Entry], limit: int = 6) -> tuple[Parent, ...]:
+    """What a writer learns from: the fastest that passed, then the newest that failed; at most `limit`."""
+    judged = [entry for entry in entries if not entry.candidate.baseline]
+    passed = sorted((entry for entry in judged if entry.verdict.timing), key=_median_us)
+    failed = sorted(
+        (entry for entry in judged if entry.verdict.status is not Status.PASSED),
+        key=lambda entry: -entry.verdict.decided_at,
+    )
+    lessons = failed[: max(limit // 2, limit - len(passed))]
+    chosen = passed[: limit - len(lessons)] + lessons
+    return tuple(Parent(entry.candidate, entry.verdict) for entry in chosen)
+
+
+def baselines(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """The baselines that passed and were timed, fastest first."""
+    return tuple(
+        sorted((entry for entry in entries if entry.candidate.baseline and entry.verdict.timing), key=_median_us)
+    )
+
+
+def lead(verdict: Verdict, rivals: Sequence[Entry]) -> tuple[float, float]:
+    """Speedup over the fastest of `rivals`, and its low bound, as far as it is known.
+
+    Where the two were timed by turns, that ratio counts. A baseline that was ready only after the candidate was
+    timed is reached through a baseline both were timed beside; failing that, through the two medians.
+    """
+    if verdict.timing is None:
+        return 0.0, 0.0
+    beside = {item.candidate: item for item in verdict.comparisons}
+    known: list[tuple[float, float]] = []
+    for rival in rivals:
+        direct = beside.get(rival.candidate.digest)
+        shared = [item for item in rival.verdict.comparisons if item.candidate in beside]
+        if direct:
+            known.append((direct.speedup, direct.low))
+        elif shared:
+            via = beside[shared[0].candidate]
+            known.append((via.speedup / shared[0].speedup, via.low / shared[0].speedup))
+        else:
+            ratio = _median_us(rival) / verdict.timing.median_us
+            known.append((ratio, ratio))
+    return min(known, default=(1.0, 1.0))
+
+
+def ranked(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Candidates that passed without a bar and were timed, largest lead over the best baseline first."""
+    rivals = baselines(entries)
+    fit = [
+        entry
+        for entry in entries
+        if not entry.candidate.baseline and entry.verdict.timing and not entry.verdict.failed(Weight.BAR)
+    ]
+    return tuple(sorted(fit, key=lambda entry: -lead(entry.verdict, rivals)[0]))
+
+
+def challengers(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Those of `ranked` that beat every baseline beyond the noise, in the order in which they are confirmed."""
+    rivals = baselines(entries)
+    return tuple(entry for entry in ranked(entries) if lead(entry.verdict, rivals)[1] > 1 + NOISE)
+
+
+def wins(verdict: Verdict) -> bool:
+    """Whether a confirmed candidate beats, beyond the noise, every baseline it was timed beside."""
+    return verdict.confirmed and bool(verdict.comparisons) and all(item.low > 1 + NOISE for item in verdict.comparisons)
+
+
+def _median_us(entry: Entry) -> float:
+    assert entry.verdict.timing is not None
+    return entry.verdict.timing.median_us

@@ -1,0 +1,107 @@
+from kernelwright.records import (
+    Candidate,
+    Comparison,
+    Entry,
+    Environment,
+    Facts,
+    Finding,
+    SourceFile,
+    Stage,
+    Status,
+    Timing,
+    Verdict,
+    Weight,
+)
+from kernelwright.search import select
+
+HERE = Environment(Facts("null", "null", "null"), system="", python="", torch="", threads=1)
+
+
+def candidate(name: str, baseline: bool = False) -> Candidate:
+    return Candidate(name, "null@null", (SourceFile("model.py", name),), baseline=baseline)
+
+
+def entry(
+    name: str,
+    median_us: float | None,
+    beside: tuple[tuple[Candidate, float], ...] = (),
+    *,
+    baseline: bool = False,
+    stage: Stage = Stage.TIME,
+    findings: tuple[Finding, ...] = (),
+    decided_at: float = 0.0,
+) -> Entry:
+    """An entry timed at `median_us` beside baselines at their own medians, with 1 % of uncertainty."""
+    proposed = candidate(name, baseline)
+    comparisons = tuple(
+        Comparison(
+            other.title, other.digest, Timing((us,), ""), us / median_us, us / median_us * 0.99, us / median_us * 1.01
+        )
+        for other, us in beside
+        if median_us
+    )
+    return Entry(
+        proposed,
+        Verdict(
+            proposed.digest,
+            "p",
+            "null@null",
+            Status.PASSED if median_us else Status.WRONG_VALUES,
+            stage,
+            HERE,
+            findings,
+            Timing((median_us,), "") if median_us else None,
+            comparisons=comparisons,
+            decided_at=decided_at,
+        ),
+    )
+
+
+EAGER = candidate("eager", baseline=True)
+INDUCTOR = candidate("inductor", baseline=True)
+
+
+def test_a_challenger_beats_the_best_baseline_beyond_the_noise() -> None:
+    entries = [
+        entry("eager", 100, baseline=True),
+        entry("inductor", 80, ((EAGER, 100),), baseline=True),
+        entry("clear", 40, ((EAGER, 100), (INDUCTOR, 80))),
+        entry("close", 79, ((EAGER, 100), (INDUCTOR, 80))),
+        entry("between", 90, ((EAGER, 100), (INDUCTOR, 80))),
+        entry("wrong", None),
+    ]
+    assert [e.candidate.writer for e in select.baselines(entries)] == ["inductor", "eager"]
+    assert [e.candidate.writer for e in select.challengers(entries)] == ["clear"]
+    assert [e.candidate.writer for e in select.ranked(entries)] == ["clear", "close", "between"]
+
+
+def test_a_baseline_that_came_later_is_reached_through_one_both_knew() -> None:
+    late = entry("inductor", 200, ((EAGER, 400),), baseline=True)  # timed while the machine was four times slower
+    early = entry("early", 60, ((EAGER, 100),))
+    speedup, low = select.lead(early.verdict, [entry("eager", 100, baseline=True), late])
+    assert abs(speedup - 100 / 60 / 2) < 1e-9
+    assert low < speedup
+    assert not select.challengers([entry("eager", 100, baseline=True), late, early])
+
+
+def test_a_barred_candidate_challenges_nobody() -> None:
+    bar = Finding("nan", False, "NaN is lost", Weight.BAR)
+    entries = [entry("eager", 100, baseline=True), entry("loose", 10, ((EAGER, 100),), findings=(bar,))]
+    assert select.challengers(entries) == ()
+
+
+def test_a_win_needs_every_baseline_and_the_confirmation() -> None:
+    both = ((EAGER, 100.0), (INDUCTOR, 80.0))
+    assert select.wins(entry("a", 50, both, stage=Stage.CONFIRM).verdict)
+    assert not select.wins(entry("a", 50, both, stage=Stage.TIME).verdict)
+    assert not select.wins(entry("a", 90, both, stage=Stage.CONFIRM).verdict)
+    assert not select.wins(entry("a", 50, stage=Stage.CONFIRM).verdict)
+
+
+def test_parents_are_the_fastest_then_the_newest_failures() -> None:
+    entries = [entry("eager", 1, baseline=True)]
+    entries += [entry(f"p{i}", 10 + i) for i in range(8)]
+    entries += [entry(f"f{i}", None, decided_at=i) for i in range(8)]
+    names = [parent.candidate.writer for parent in select.parents(entries, limit=6)]
+    assert names == ["p0", "p1", "p2", "f7", "f6", "f5"]
+    assert [p.candidate.writer for p in select.parents(entries[:3], limit=6)] == ["p0", "p1"]
