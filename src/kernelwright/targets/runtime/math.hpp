@@ -1,0 +1,229 @@
+// Math for kernels: branch-free, so that loops of it vectorise; right for NaN, infinities and subnormals.
+//
+// Included by kernelwright.hpp, which names the scalar types. float32 results are within 2 ulp of the exact value
+// (tests/loops/test_math.py measures each function); float64 goes to libm. Nothing here relies on fast-math: the one
+// place where the order of additions is left to the compiler is `sum_step`, the step of a reduction.
+//
+// How to write more of it: no branches (a ternary becomes a blend), no conversion of a float that may be NaN to an
+// integer, and sums of products in one expression, which clang contracts to fused operations.
+#pragma once
+
+namespace math {
+
+#define KW_INLINE static inline __attribute__((always_inline))
+
+KW_INLINE int bits_of(float x) { return __builtin_bit_cast(int, x); }
+KW_INLINE float of_bits(int x) { return __builtin_bit_cast(float, x); }
+KW_INLINE int shift_left(int x, int n) { return (int)((unsigned)x << n); }
+
+constexpr float INF = __builtin_inff();
+constexpr float LOG2_E = 1.44269504088896341f;
+constexpr float LN2 = 0.693147180559945309f;
+// ln 2 in two parts; the first has 9 bits free at its end, so that n * LN2_HIGH is exact without fused operations.
+constexpr float LN2_HIGH = 0.693359375f;
+constexpr float LN2_LOW = -2.12194440e-4f;
+// Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits of the sum.
+constexpr float ROUNDER = 12582912.0f;
+
+// -- conversions of storage types ------------------------------------------------------------------------------------
+
+// Round to nearest even by integers: the compiler's own conversion calls a library on machines without AVX512-BF16.
+KW_INLINE bfloat16 to_bfloat16(float x) {
+    unsigned bits = __builtin_bit_cast(unsigned, x);
+    unsigned rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    unsigned quiet = (bits >> 16) | 0x40u;
+    return __builtin_bit_cast(bfloat16, (unsigned short)(x != x ? quiet : rounded));
+}
+KW_INLINE float to_float(bfloat16 x) {
+    return __builtin_bit_cast(float, (unsigned)__builtin_bit_cast(unsigned short, x) << 16);
+}
+KW_INLINE half to_half(float x) { return (half)x; }
+KW_INLINE float to_float(half x) { return (float)x; }
+
+// -- reductions ------------------------------------------------------------------------------------------------------
+
+// The only additions whose order the compiler may choose: a loop of it keeps several partial sums.
+KW_INLINE float sum_step(float total, float x) {
+#pragma clang fp reassociate(on)
+    return total + x;
+}
+KW_INLINE double sum_step(double total, double x) {
+#pragma clang fp reassociate(on)
+    return total + x;
+}
+KW_INLINE int64 sum_step(int64 total, int64 x) { return total + x; }
+
+// Propagate NaN, as torch.amax does; these intrinsics vectorise as reductions where a comparison would not.
+KW_INLINE float maximum_step(float best, float x) { return __builtin_elementwise_maximum(best, x); }
+KW_INLINE double maximum_step(double best, double x) { return __builtin_elementwise_maximum(best, x); }
+KW_INLINE float minimum_step(float best, float x) { return __builtin_elementwise_minimum(best, x); }
+KW_INLINE double minimum_step(double best, double x) { return __builtin_elementwise_minimum(best, x); }
+
+// -- float32 ---------------------------------------------------------------------------------------------------------
+
+// A clamp that lets NaN through.
+KW_INLINE float clamped(float x, float low, float high) {
+    x = x < low ? low : x;
+    return x > high ? high : x;
+}
+
+// exp(x) = 2^n * (1 + r + r^2 p(r)), |r| <= ln(2) / 2. p is Cephes' expf polynomial.
+struct ExpParts {
+    float r;
+    float tail;
+    int n;
+};
+KW_INLINE ExpParts exp_parts(float x) {
+    float shifted = x * LOG2_E + ROUNDER;
+    float n = shifted - ROUNDER;
+    float r = x - n * LN2_HIGH;
+    r = r - n * LN2_LOW;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    return {r, r * r * p, (int)((unsigned)bits_of(shifted) - (unsigned)bits_of(ROUNDER))};
+}
+KW_INLINE float power_of_two(int n) { return of_bits(shift_left(n + 127, 23)); }
+
+// Scales in two steps, so that results overflow to infinity and underflow through the subnormals by themselves.
+KW_INLINE float exp(float x) {
+    ExpParts e = exp_parts(clamped(x, -105.0f, 89.0f));
+    int half_n = e.n >> 1;
+    return ((e.tail + e.r) + 1.0f) * power_of_two(half_n) * power_of_two(e.n - half_n);
+}
+
+// 2^n (1 + q) - 1 = 2 (2^(n-1) q + (2^(n-1) - 1/2)): exact scaling, no cancellation beyond what expm1 itself has.
+KW_INLINE float expm1(float x) {
+    float c = clamped(x, -20.0f, 89.0f);
+    ExpParts e = exp_parts(c);
+    float scale = power_of_two(e.n - 1);
+    float y = 2.0f * ((e.tail + e.r) * scale + (scale - 0.5f));
+    return x == 0.0f ? x : y;
+}
+
+// ln(2^e m), m in [2/3, 4/3). Polynomial: N. Juffa's logf, max 0.9 ulp with fused operations.
+KW_INLINE float log_normal(float x, float extra) {
+    int e = (int)((unsigned)bits_of(x) - 0x3f2aaaabu) & (int)0xff800000;
+    float m = of_bits((int)((unsigned)bits_of(x) - (unsigned)e)) - 1.0f;
+    float i = (float)e * 1.19209290e-7f + extra;
+    float s = m * m;
+    float r = -0.130310059f;
+    float t = 0.140869141f;
+    r = r * s + -0.121483512f;
+    t = t * s + 0.139814854f;
+    r = r * s + -0.166846126f;
+    t = t * s + 0.200120345f;
+    r = r * s + -0.249996200f;
+    r = t * m + r;
+    r = r * m + 0.333331972f;
+    r = r * m + -0.500000000f;
+    r = r * s + m;
+    return i * LN2 + r;
+}
+KW_INLINE float log_special(float x, float y) {
+    y = x < INF ? y : x + x;             // infinity and NaN
+    y = x < 0.0f ? __builtin_nanf("") : y;
+    return x == 0.0f ? -INF : y;
+}
+KW_INLINE float log(float x) {
+    bool tiny = x < 1.17549435e-38f;
+    return log_special(x, log_normal(tiny ? x * 8388608.0f : x, tiny ? -23.0f : 0.0f));
+}
+
+// ln(u) of the rounded u = 1 + x, corrected by what the rounding lost.
+KW_INLINE float log1p(float x) {
+    float u = 1.0f + x;
+    float lost = x - (u - 1.0f);
+    float y = log_normal(u, 0.0f) + lost / u;
+    y = log_special(u, y);
+    return (x < 1e-8f) & (x > -1e-8f) ? x : y;
+}
+
+// Small arguments by Cephes' polynomial, others by 1 - 2 / (exp(2|x|) + 1).
+KW_INLINE float tanh(float x) {
+    float a = __builtin_fabsf(x);
+    float s = x * x;
+    float p = -5.70498872745e-3f;
+    p = p * s + 2.06390887954e-2f;
+    p = p * s + -5.37397155531e-2f;
+    p = p * s + 1.33314422036e-1f;
+    p = p * s + -3.33332819422e-1f;
+    float small = x + x * (s * p);
+    float large = 1.0f - 2.0f / (exp(2.0f * a) + 1.0f);
+    return __builtin_copysignf(a < 0.625f ? small : large, x);
+}
+
+KW_INLINE float sigmoid(float x) {
+    float z = exp(-__builtin_fabsf(x));
+    return (x < 0.0f ? z : 1.0f) / (1.0f + z);
+}
+
+// N. Juffa's erff: both branches are within 1 ulp.
+KW_INLINE float erf(float x) {
+    float t = __builtin_fabsf(x);
+    float s = x * x;
+    float r = -1.72853470e-5f * t + 3.83197126e-4f;
+    float u = -3.88396438e-3f * t + 2.42546219e-2f;
+    r = r * s + u;
+    r = r * t + -1.06777877e-1f;
+    r = r * t + -6.34846687e-1f;
+    r = r * t + -1.28717512e-1f;
+    r = r * t + -t;
+    float large = __builtin_copysignf(1.0f - exp(r), x);
+    float p = -5.96761703e-4f;
+    p = p * s + 4.99119423e-3f;
+    p = p * s + -2.67681349e-2f;
+    p = p * s + 1.12819925e-1f;
+    p = p * s + -3.76125336e-1f;
+    p = p * s + 1.28379166e-1f;
+    float small = p * x + x;
+    return t > 0.927734375f ? large : small;
+}
+
+KW_INLINE float sqrt(float x) { return __builtin_elementwise_sqrt(x); }
+KW_INLINE float rsqrt(float x) { return 1.0f / __builtin_elementwise_sqrt(x); }
+KW_INLINE float abs(float x) { return __builtin_fabsf(x); }
+KW_INLINE float floor(float x) { return __builtin_elementwise_floor(x); }
+KW_INLINE float ceil(float x) { return __builtin_elementwise_ceil(x); }
+KW_INLINE float trunc(float x) { return __builtin_elementwise_trunc(x); }
+KW_INLINE float round(float x) { return __builtin_elementwise_roundeven(x); }
+KW_INLINE float fma(float a, float b, float c) { return __builtin_elementwise_fma(a, b, c); }
+
+// -- float64: libm for now ---------------------------------------------------------------------------------------------
+
+KW_INLINE double exp(double x) { return __builtin_exp(x); }
+KW_INLINE double expm1(double x) { return __builtin_expm1(x); }
+KW_INLINE double log(double x) { return __builtin_log(x); }
+KW_INLINE double log1p(double x) { return __builtin_log1p(x); }
+KW_INLINE double tanh(double x) { return __builtin_tanh(x); }
+KW_INLINE double erf(double x) { return __builtin_erf(x); }
+KW_INLINE double sigmoid(double x) {
+    double z = __builtin_exp(-__builtin_fabs(x));
+    return (x < 0.0 ? z : 1.0) / (1.0 + z);
+}
+KW_INLINE double sqrt(double x) { return __builtin_elementwise_sqrt(x); }
+KW_INLINE double rsqrt(double x) { return 1.0 / __builtin_elementwise_sqrt(x); }
+KW_INLINE double abs(double x) { return __builtin_fabs(x); }
+KW_INLINE double floor(double x) { return __builtin_elementwise_floor(x); }
+KW_INLINE double ceil(double x) { return __builtin_elementwise_ceil(x); }
+KW_INLINE double trunc(double x) { return __builtin_elementwise_trunc(x); }
+KW_INLINE double round(double x) { return __builtin_elementwise_roundeven(x); }
+KW_INLINE double fma(double a, double b, double c) { return __builtin_elementwise_fma(a, b, c); }
+
+// -- any type ------------------------------------------------------------------------------------------------------------
+
+KW_INLINE int64 abs(int64 x) { return x < 0 ? -x : x; }
+KW_INLINE int32 abs(int32 x) { return x < 0 ? -x : x; }
+
+// As torch.maximum and torch.minimum: NaN wins, whichever side it stands on.
+template <class T> KW_INLINE T maximum(T a, T b) { return a != a ? a : (a > b ? a : b); }
+template <class T> KW_INLINE T minimum(T a, T b) { return a != a ? a : (a < b ? a : b); }
+// 1, 0 or -1, and NaN for NaN.
+template <class T> KW_INLINE T sign(T x) { return x > T(0) ? T(1) : (x < T(0) ? T(-1) : (x == x ? T(0) : x)); }
+
+#undef KW_INLINE
+
+}  // namespace math

@@ -1,0 +1,94 @@
+"""math.hpp against float64 over the whole range of float32, specials included."""
+
+import ctypes
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float]] = {
+    # name: (float64 truth, granted error in ulp)
+    "exp": (np.exp, 2.0),
+    "expm1": (np.expm1, 2.0),
+    "log": (np.log, 2.0),
+    "log1p": (np.log1p, 2.0),
+    "tanh": (np.tanh, 2.0),
+    "sigmoid": (lambda x: torch.sigmoid(torch.from_numpy(x)).numpy(), 2.5),
+    "erf": (lambda x: torch.erf(torch.from_numpy(x)).numpy(), 2.0),
+    "sqrt": (np.sqrt, 0.5),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), 1.5),
+    "floor": (np.floor, 0.0),
+    "ceil": (np.ceil, 0.0),
+    "trunc": (np.trunc, 0.0),
+    "round": (np.round, 0.0),
+}
+TEXT = "\n".join(
+    f"""kernel void {name}_all(float* y, const float* x, int64 n) {{
+#pragma clang loop vectorize(assume_safety) interleave_count(2)
+    for (int64 i = 0; i < n; ++i) y[i] = math::{name}(x[i]);
+}}"""
+    for name in FUNCTIONS
+)
+TINY = float(np.finfo(np.float32).tiny)
+
+
+def samples() -> np.ndarray:
+    """Every 1009th bit pattern, a dense grid where the functions bend, and the specials."""
+    patterns = np.arange(0, 2**32, 1009, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    grid = np.concatenate([np.linspace(-s, s, 400_001, dtype=np.float32) for s in (1e-3, 1.0, 12.0, 110.0)])
+    specials = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, TINY, -TINY, 1e-45, -1e-45, -1.0, 1.0, 88.72284, 88.73])
+    return np.concatenate([patterns, grid, specials.astype(np.float32)])
+
+
+def run(library: ctypes.CDLL, name: str, x: np.ndarray) -> np.ndarray:
+    y = np.empty_like(x)
+    function = getattr(library, f"{name}_all")
+    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    function(y.ctypes.data, x.ctypes.data, x.size)
+    return y
+
+
+@pytest.mark.parametrize("flags", [(), ("-mavx2", "-mf16c")], ids=["resolved", "without fused multiply-add"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_error_in_ulp(build: Callable[..., ctypes.CDLL], name: str, flags: tuple[str, ...]) -> None:
+    truth_of, granted = FUNCTIONS[name]
+    x = samples()
+    got = run(build(TEXT, *flags), name, x)
+    with np.errstate(all="ignore"):
+        truth = truth_of(x.astype(np.float64))
+        expected = truth.astype(np.float32)
+        ulp = np.spacing(np.maximum(np.abs(expected), np.float32(TINY))).astype(np.float64)
+        error = np.abs(got.astype(np.float64) - truth) / ulp
+    plain = np.isfinite(expected) & np.isfinite(got)
+    odd = ~plain & ~((np.isnan(got) & np.isnan(expected)) | (got == expected))
+    # A result that rounds to infinity may come out as the largest number, and the other way round.
+    odd &= ~((np.abs(truth) > 3.4028e38) & (np.abs(got) > 3.4028e38))
+    assert not odd.any(), (x[odd][:5], got[odd][:5], expected[odd][:5])
+    worst = int(np.argmax(np.where(plain, error, 0)))
+    if not flags:
+        assert error[plain].max() <= granted, (x[worst], got[worst], truth[worst], error[worst])
+    else:
+        assert error[plain].max() <= granted + 1.5, (x[worst], got[worst], truth[worst], error[worst])
+
+
+def test_signs_of_zero(build: Callable[..., ctypes.CDLL]) -> None:
+    x = np.array([0.0, -0.0], dtype=np.float32)
+    for name in ("tanh", "erf", "expm1", "log1p", "sqrt"):
+        assert np.array_equal(np.signbit(run(build(TEXT), name, x)), [False, True]), name
+
+
+def test_bfloat16_rounds_as_torch(build: Callable[..., ctypes.CDLL]) -> None:
+    library = build(
+        """kernel void round_all(bfloat16* y, const float* x, int64 n) {
+#pragma clang loop vectorize(assume_safety)
+    for (int64 i = 0; i < n; ++i) y[i] = math::to_bfloat16(x[i]);
+}"""
+    )
+    x = torch.from_numpy(samples())
+    y = torch.empty(x.shape, dtype=torch.bfloat16)
+    library.round_all.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    library.round_all(y.data_ptr(), x.data_ptr(), x.numel())
+    expected = x.to(torch.bfloat16)
+    assert torch.equal(y.isnan(), expected.isnan())
+    assert torch.equal(y[~y.isnan()], expected[~y.isnan()])
