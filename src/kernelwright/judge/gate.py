@@ -1,13 +1,12 @@
-"""Keeps work that makes noise away from work that measures: a readers-writer lock over threads and processes.
+"""Keeps work that makes noise away from work that measures, among the threads and the processes of one home().
 
-Many may be busy at once (compiling, verifying); one alone may be quiet (timing). Whoever waits for quiet stops new
-busy work from beginning, so timing is not starved. Among processes of one home() a file lock does the same, as far as
-the operating system's file locks go: a process that is quiet waits until no other is busy.
+Many may be busy at once (compiling, verifying); one alone may be quiet (timing). Whoever waits keeps the turn, so that
+nobody who comes later overtakes: quiet is never starved by a stream of busy work.
 """
 
 import fcntl
 import os
-import threading
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,72 +15,50 @@ from kernelwright.home import home
 
 
 class Gate:
-    """`with gate.busy(): ...` shared; `with gate.quiet(): ...` exclusive. Not reentrant.
+    """`with gate.busy(): ...` is shared, `with gate.quiet(): ...` exclusive. Neither may be nested.
 
-    `path` is the lock file, home()/gate by default; None keeps to the threads of this process.
+    `folder` holds the two lock files, home() by default; `Gate.private()` shares with nobody but its own users.
+    File locks belong to an open file, so the same two calls serve threads and processes; they end with the process.
     """
 
-    def __init__(self, path: Path | None | str = "") -> None:
-        self._path = home() / "gate" if path == "" else path
-        self._change = threading.Condition()
-        self._busy = 0
-        self._quiet = False
-        self._waiting = 0
-        self._shared: int | None = None
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = home() if folder is None else folder
+
+    @classmethod
+    def private(cls) -> "Gate":
+        """A gate of its own, in a new temporary folder."""
+        return cls(Path(tempfile.mkdtemp(prefix="kernelwright-gate-")))
 
     @contextmanager
     def busy(self) -> Iterator[None]:
         """Shared with all that are busy."""
-        with self._change:
-            self._change.wait_for(lambda: not self._quiet and not self._waiting)
-            self._busy += 1
-            if self._busy == 1:
-                self._quiet = True  # the file lock may take long: no one else may decide meanwhile
-                first = True
-            else:
-                first = False
-        if first:
-            shared = self._lock(fcntl.LOCK_SH)
-            with self._change:
-                self._shared, self._quiet = shared, False
-                self._change.notify_all()
+        held = self._pass(fcntl.LOCK_SH)
         try:
             yield
         finally:
-            with self._change:
-                self._busy -= 1
-                if not self._busy:
-                    self._unlock(self._shared)
-                    self._shared = None
-                self._change.notify_all()
+            os.close(held)
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Alone, here and in every other process of this home."""
-        with self._change:
-            self._waiting += 1
-            try:
-                self._change.wait_for(lambda: not self._quiet and not self._busy)
-                self._quiet = True
-            finally:
-                self._waiting -= 1
-        exclusive = None
+        """Alone."""
+        held = self._pass(fcntl.LOCK_EX)
         try:
-            exclusive = self._lock(fcntl.LOCK_EX)
             yield
         finally:
-            with self._change:
-                self._unlock(exclusive)
-                self._quiet = False
-                self._change.notify_all()
+            os.close(held)
 
-    def _lock(self, kind: int) -> int | None:
-        if self._path is None:
-            return None
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(descriptor, kind)
-        return descriptor
+    def _pass(self, kind: int) -> int:
+        turn = self._lock("gate-turn", fcntl.LOCK_EX)
+        try:
+            return self._lock("gate", kind)
+        finally:
+            os.close(turn)
 
-    def _unlock(self, descriptor: int | None) -> None:
-        if descriptor is not None:
-            os.close(descriptor)
+    def _lock(self, name: str, kind: int) -> int:
+        held = os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(held, kind)
+        except BaseException:  # Ctrl-C while waiting: the lock must not stay behind
+            os.close(held)
+            raise
+        return held
