@@ -1,3 +1,5 @@
 """What was tried and found, in SQLite, append-only and keyed by content."""
 
-__all__: list[str] = []
+from kernelwright.archive.archive import Archive, Miss, Run
+
+__all__ = ["Archive", "Miss", "Run"]
