@@ -1,0 +1,142 @@
+"""How far from the oracle a result may lie, element by element.
+
+    allowed = FACTOR * (e + R)                                   what evaluating this reference costs anyone
+            + eps(float32) * (ULPS + min(sqrt(K), LANES)) * max(|y|, S)   another order of the longest sum
+            + eps(dtype) * |y|     where the result's dtype is narrower   one rounding of the result
+            + tiny(dtype)                                         underflow flushed to zero
+
+with y the oracle's value, e the larger of two errors of this element: the reference as its user runs it, and a Monte
+Carlo run of the oracle in which every operation and every input is moved by half a unit of float32; R the row's root
+mean square of e, outliers cut; S the row's root mean square of y; K the reference's longest sum. A row is the last
+dimension, or as many trailing ones as make sixteen elements.
+
+Why so: e alone is a matter of luck (a reference may hit the oracle exactly), R is not. The Monte Carlo run knows of
+cancellation and of steep functions (Parker 1997), but not that summing K numbers one after the other loses sqrt(K)
+roundings of the partial sums (Higham, Accuracy and Stability, section 4.2), hence the second line; sums longer than
+LANES squared are expected to be blocked, as every vector unit does. Nothing is absolute: a result scaled by 1e-6 is
+held to 1e-6 of the error. A step in float16, bfloat16 or TF32 inside a float32 problem costs 2**-11 to 2**-9 of the
+row's scale, some hundred times more than is allowed.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+
+from kernelwright.judge.oracle import Truth
+
+FACTOR = 8.0
+ULPS = 4.0
+LANES = 256.0
+WOBBLE = 2.0**-24
+"""Half a unit in the last place of float32, which is what one rounding costs at most."""
+_ROW = 16
+# Beyond this many times the row's median an error is an outlier, a flipped decision say, and must not widen the row.
+_OUTLIER = 32.0
+_TF32_EPS = 2.0**-10
+# Equal addends round the same way each time: then errors add up as K, not as its root.
+_CORRELATED = 4096.0
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What one output may be. All tensors have the output's shape."""
+
+    value: torch.Tensor
+    """The oracle's, float64; integers and booleans as they are."""
+    own: torch.Tensor
+    """The reference's own result as its user runs it, in the dtype that is expected of the candidate."""
+    allowed: torch.Tensor
+    """float32. Largest distance from `value`; infinite where the value is undecided."""
+    choice: "Choice | None" = None
+    """For indices that were chosen by comparing; `allowed` is then of no account."""
+
+    @property
+    def undecided(self) -> float:
+        """The share of elements about which the reference says nothing: its decisions hang on a rounding."""
+        count = self.allowed.numel()
+        return float(torch.isinf(self.allowed).sum()) / count if count else 0.0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Indices are right if what they point at lies within `slack` of what the oracle's point at."""
+
+    values: torch.Tensor
+    slack: torch.Tensor
+    dim: int
+    kept: bool
+
+
+def allowances(
+    truth: Truth, moved: Truth, own: tuple[torch.Tensor, ...], *, tf32: bool = False, correlated: bool = False
+) -> tuple[Allowance, ...]:
+    """One allowance for each output. `moved` is the Monte Carlo run of size WOBBLE, `own` the reference as run.
+
+    `tf32`: the user lets sums of products run in TF32. `correlated`: the inputs are all equal.
+    """
+    made = []
+    for place, (value, shaken, mine) in enumerate(zip(truth.outputs, moved.outputs, own, strict=True)):
+        found = allowance(value, shaken, mine, truth.reduction_length, tf32=tf32, correlated=correlated)
+        chosen = truth.selections[place] if truth.selections else None
+        again = moved.selections[place] if moved.selections else None
+        if chosen is not None and again is not None:
+            # What is compared may itself be computed: it is granted what a float32 result of its own would be.
+            held = allowance(chosen.values, again.values, chosen.values.float(), truth.reduction_length, tf32=tf32)
+            found = replace(found, choice=Choice(chosen.values, held.allowed, chosen.dim, chosen.kept))
+        made.append(found)
+    return tuple(made)
+
+
+def allowance(
+    value: torch.Tensor,
+    moved: torch.Tensor,
+    own: torch.Tensor,
+    reduction_length: int,
+    *,
+    tf32: bool = False,
+    correlated: bool = False,
+) -> Allowance:
+    """The allowance of one output; see the top of this file."""
+    if value.is_complex():
+        made = allowance(
+            torch.view_as_real(value), torch.view_as_real(moved), torch.view_as_real(own), reduction_length, tf32=tf32
+        )
+        # A complex number is held to the sum of what its parts are granted.
+        return Allowance(value, own, made.allowed.sum(-1))
+    if not value.is_floating_point():
+        same = (value == moved) & (value == own)
+        open_ended = torch.full(value.shape, math.inf, dtype=torch.float32)
+        return Allowance(value, own, torch.where(same, torch.zeros_like(open_ended), open_ended))
+    # What the oracle holds may lie beyond the dtype; there the right answer is infinite.
+    limit = torch.finfo(own.dtype)
+    value = torch.where(value.abs() > limit.max, value.sign() * math.inf, value)
+    error = torch.maximum((own.double() - value).abs(), (moved - value).abs())
+    error = torch.where(torch.isfinite(error), error, 0.0)
+    size = torch.where(torch.isfinite(value), value.abs(), 0.0)
+
+    rows = row_length(value.shape)
+    by_row = error.reshape(-1, rows)
+    positive = torch.where(by_row > 0, by_row, math.nan)
+    cut = torch.nanmedian(positive, dim=1, keepdim=True).values.nan_to_num(0.0).mul_(_OUTLIER)
+    typical = torch.minimum(by_row, cut).square().mean(1, keepdim=True).sqrt()
+    scale = size.reshape(-1, rows).square().mean(1, keepdim=True).sqrt()
+
+    eps = _TF32_EPS if tf32 else torch.finfo(torch.float32).eps if own.dtype is not torch.float64 else limit.eps
+    order = min(reduction_length, _CORRELATED) if correlated else min(math.sqrt(reduction_length), LANES)
+    allowed = FACTOR * (by_row + typical) + eps * (ULPS + order) * torch.maximum(size.reshape(-1, rows), scale)
+    allowed = allowed.reshape(value.shape)
+    if limit.eps > torch.finfo(torch.float32).eps:
+        allowed = allowed + limit.eps * size
+    allowed = allowed + limit.tiny
+    return Allowance(value, own, allowed.clamp(max=torch.finfo(torch.float32).max).to(torch.float32))
+
+
+def row_length(shape: torch.Size | tuple[int, ...]) -> int:
+    """Elements that share one scale: trailing dimensions until there are sixteen, the whole of a smaller tensor."""
+    length = 1
+    for size in reversed(shape):
+        if length >= _ROW:
+            break
+        length *= size
+    return max(length, 1)

@@ -1,0 +1,56 @@
+"""What samples of two kernels, taken by turns, say of their ratio. Pure; NumPy only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Baseline's median over the candidate's, with the interval that holds it in 95 of 100 repeats."""
+
+    value: float
+    low: float
+    high: float
+
+    def wins(self, floor: float) -> bool:
+        """Whether the interval lies above 1 by more than the noise `floor` that equal kernels show."""
+        return self.low > 1.0 + floor
+
+
+def ratio(baseline_us: Sequence[float], candidate_us: Sequence[float], *, seed: int = 0) -> Ratio:
+    """The ratio of medians by the percentile bootstrap (Efron 1979).
+
+    Sample i of both was taken in the same round. Rounds are drawn with replacement, in runs of neighbours as long as
+    the cube root of their number (Künsch 1989), so that a slow spell of the machine stays one event. Samples of unequal
+    number are resampled apart.
+    """
+    baseline, candidate = np.asarray(baseline_us, float), np.asarray(candidate_us, float)
+    if not baseline.size or not candidate.size:
+        raise ValueError("a ratio needs samples of both sides")
+    value = float(np.median(baseline) / np.median(candidate))
+    random = np.random.default_rng(seed)
+    first = _rounds(random, baseline.size)
+    second = first if candidate.size == baseline.size else _rounds(random, candidate.size)
+    ratios = np.median(baseline[first], axis=1) / np.median(candidate[second], axis=1)
+    low, high = np.quantile(ratios, (0.025, 0.975))
+    return Ratio(value, min(value, float(low)), max(value, float(high)))
+
+
+def noise_floor(ratios: Sequence[Ratio]) -> float:
+    """How far from 1 a kernel is found from itself: the largest bound seen over some A/A repeats, at least 1 %.
+
+    Below one percent other causes than noise (code alignment, page colours) differ from process to process, and no
+    number of repeats within one pair of processes shows them.
+    """
+    return max([0.01, *(max(abs(item.low - 1.0), abs(item.high - 1.0)) for item in ratios)])
+
+
+def _rounds(random: np.random.Generator, count: int) -> np.ndarray:
+    length = max(1, round(count ** (1 / 3)))
+    starts = random.integers(0, count, size=(RESAMPLES, -(-count // length)))
+    rounds = (starts[:, :, None] + np.arange(length)) % count
+    return rounds.reshape(RESAMPLES, -1)[:, :count]
