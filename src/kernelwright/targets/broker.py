@@ -1,0 +1,118 @@
+"""Compiles once per content, on disk, for all processes of this machine."""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernelwright import plugins
+from kernelwright.errors import MissingError
+from kernelwright.home import home
+from kernelwright.records import Build, BuildRequest, digest
+from kernelwright.targets.target import Broker, Language
+
+_RECORD = "build.json"
+
+
+def language(name: str) -> Language:
+    """The language called `name`. Raises UnknownNameError."""
+    return plugins.find("targets.languages", "Language", name)()
+
+
+class LocalBroker:
+    """A cache of folders home()/compile/<aa>/<key>/, each written once and then only read.
+
+    A folder appears complete or not at all. Two processes or threads that ask for the same thing compile it once.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or home() / "compile"
+
+    def build(self, request: BuildRequest) -> Build:
+        """The compiled file. Raises CompileError, or MissingError where the language cannot compile here."""
+        chosen = language(request.language)
+        reason = chosen.missing()
+        if reason:
+            raise MissingError(reason)
+        key = digest("compile", request.digest, tuple(chosen.key(request)))
+        place = self.folder / key[:2] / key
+        found = _recall(place)
+        if found:
+            return found
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(place.with_suffix(".lock")):
+            return _recall(place) or self._build(chosen, request, place)
+
+    def _build(self, chosen: Language, request: BuildRequest, place: Path) -> Build:
+        start = time.monotonic()
+        # Beside its final place, so that the rename stays within one file system.
+        work = Path(tempfile.mkdtemp(prefix=".building-", dir=place.parent))
+        try:
+            result = chosen.build(request, work)
+            log = (work / "log.txt").read_text() if (work / "log.txt").exists() else ""
+            record = {"file": result.name, "seconds": round(time.monotonic() - start, 3), "log": log}
+            for path in work.iterdir():
+                if path != result:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            (work / _RECORD).write_text(json.dumps(record))
+            os.chmod(work, 0o755)
+            if place.exists():  # damaged: it is there and could not be recalled
+                shutil.rmtree(place)
+            os.rename(work, place)
+        except BaseException:
+            shutil.rmtree(work, ignore_errors=True)
+            raise
+        return Build(str(place / result.name), cached=False, seconds=record["seconds"], log=log)
+
+
+def _recall(place: Path) -> Build | None:
+    try:
+        record = json.loads((place / _RECORD).read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    path = place / record["file"]
+    return Build(str(path), cached=True, seconds=record["seconds"], log=record["log"]) if path.exists() else None
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Holds a lock file, against other processes and other threads of this one, and removes it at the end."""
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            if os.fstat(handle).st_ino == os.stat(path).st_ino:
+                break
+        except FileNotFoundError:
+            pass
+        os.close(handle)  # who held it before us removed the file meanwhile
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+_broker: Broker | None = None
+_broker_lock = threading.Lock()
+
+
+def use_broker(broker: Broker | None) -> None:
+    """Sets who compiles for this process; None goes back to a LocalBroker. The judge's children ask through a pipe."""
+    global _broker
+    _broker = broker
+
+
+def broker() -> Broker:
+    """Who compiles for this process."""
+    global _broker
+    with _broker_lock:
+        if _broker is None:
+            _broker = LocalBroker()
+        return _broker
