@@ -268,15 +268,28 @@ def test_everything_is_in_the_archive_as_it_happens(tmp_path) -> None:
             await bench.trial([proposal("peeking", "49"), proposal("peeking", "48")], Case())
             with Archive(path) as other:
                 seen.extend(found.status for found in other.verdicts(candidate=verdict.candidate))
-                assert other.candidate(verdict.candidate) is not None
+                assert other.candidate(verdict.candidate).label == "50"
                 assert len(other.trials(problem=PROBLEM.digest)) == 2
 
     watch = Watcher()
     outcome = hunt(eager(), Peeking("peeking"), archive=Archive(path), watch=watch)
     assert not watch.of(EventKind.FAILED) and seen == [Status.PASSED]
     stored = Archive(path).outcome(outcome.run)
-    assert stored and stored.best and outcome.best
-    assert stored.best.candidate == outcome.best.candidate and stored.reason == outcome.reason
+    assert stored == outcome
+
+
+def test_a_killed_run_has_kept_what_was_judged(tmp_path) -> None:
+    path = tmp_path / "archive.sqlite"
+    found: list[Outcome] = []
+
+    class Looking(SayingWriter):
+        async def write(self, brief: Brief, bench: Bench) -> None:
+            await bench.submit(proposal("a", "50"))
+            with Archive(path) as other:
+                found.append(other.outcome(other.find_run("last")))
+
+    hunt(eager(), Looking("a"), archive=Archive(path))
+    assert [entry.candidate.label for entry in found[0].entries] == ["100", "50"] and found[0].interrupted
 
 
 def test_ctrl_c_keeps_and_confirms_what_was_found() -> None:

@@ -3,16 +3,24 @@
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.search.budget import parse as parse_budget
+from kernelwright.search.device import choose_device
 
 if TYPE_CHECKING:
     from kernelwright.search.conduct import choose_writers as choose_writers
     from kernelwright.search.conduct import search as search
     from kernelwright.search.journal import Watch as Watch
     from kernelwright.search.module import optimize as optimize
+    from kernelwright.search.store import open_archive as open_archive
 
-__all__ = ["Watch", "choose_writers", "optimize", "parse_budget", "search"]
+__all__ = ["Watch", "choose_device", "choose_writers", "open_archive", "optimize", "parse_budget", "search"]
 
-_FILES = {"Watch": "journal", "choose_writers": "conduct", "optimize": "module", "search": "conduct"}
+_FILES = {
+    "Watch": "journal",
+    "choose_writers": "conduct",
+    "open_archive": "store",
+    "optimize": "module",
+    "search": "conduct",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -195,7 +195,7 @@ async def _write_all(hunt: _Hunt) -> None:
     reference = [writer for writer in able if writer.name == REFERENCE]
     for writer in reference:
         await _write(hunt, writer)
-    if reference and not select.baselines(hunt.journal.entries):
+    if reference and not any(entry.verdict.status is Status.PASSED for entry in hunt.journal.entries):
         return
     async with asyncio.TaskGroup() as group:
         for writer in able:
@@ -256,10 +256,11 @@ def _reason(entries: Sequence[Entry], best: Entry | None, interrupted: bool) -> 
         return f"{best.candidate.title} won: {describe(best.verdict)}"
     cut = " before the search was interrupted" if interrupted else ""
     if not rivals:
-        failed = [entry for entry in entries if entry.candidate.baseline and entry.verdict.status is not Status.PASSED]
-        if failed:
-            verdict = failed[0].verdict
-            return f"the reference itself was not accepted: {describe(verdict)}"
+        stock = [entry.verdict for entry in entries if entry.candidate.baseline]
+        if any(verdict.status is Status.PASSED for verdict in stock):
+            return "verdicts on this device carry no time, so nothing can be called faster"
+        if stock:
+            return f"the reference itself was not accepted: {describe(stock[0])}"
         return f"no baseline was timed{cut}, so nothing can be called faster"
     fastest = rivals[0].candidate.title
     others = [entry for entry in entries if not entry.candidate.baseline]

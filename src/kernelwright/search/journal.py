@@ -24,11 +24,9 @@ class Journal:
         self.problem, self.device, self.deadline = problem, device, deadline
         self._archive, self._watch = archive, watch
         self._entries: dict[str, Entry] = {}
-        self._candidates: set[str] = set()
         self._lock = threading.RLock()
         self._open = True
-        archive.add_problem(problem)
-        self.run = archive.begin_run(problem.digest, device)
+        self.run = archive.begin_run(problem, device)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -43,18 +41,13 @@ class Journal:
 
     def history(self) -> tuple[Entry, ...]:
         """What the archive knows of this problem on this device, from all runs."""
-        with self._lock:
-            newest: dict[str, Verdict] = {}
-            for verdict in self._archive.verdicts(problem=self.problem.digest):
-                if verdict.target.endswith(f"@{self.device}"):
-                    newest[verdict.candidate] = verdict
-            found = [(self._archive.candidate(digest), verdict) for digest, verdict in newest.items()]
-            return tuple(Entry(candidate, verdict) for candidate, verdict in found if candidate)
+        verdicts = self._archive.verdicts(problem=self.problem.digest, target=self.device)
+        newest = {verdict.candidate: verdict for verdict in verdicts}
+        return tuple(Entry(self._archive.candidate(digest), verdict) for digest, verdict in newest.items())
 
     def known(self, candidate: Candidate, environment: str, judge: str) -> Verdict | None:
         """The verdict of an earlier run under the same judge and in the same environment."""
-        with self._lock:
-            return self._archive.verdict_for(candidate.digest, self.problem.digest, environment, judge)
+        return self._archive.verdict_for(candidate.digest, self.problem.digest, environment, judge)
 
     def event(self, kind: EventKind, writer: str = "", candidate: str = "", message: str = "") -> None:
         with self._lock:
@@ -68,20 +61,19 @@ class Journal:
     def judged(self, candidate: Candidate, verdict: Verdict, kind: EventKind = EventKind.JUDGED) -> None:
         """`kind` is JUDGED, CONFIRMED, or REUSED for a verdict that the archive holds already."""
         with self._lock:
-            if kind is not EventKind.REUSED:
-                self._archive.add_verdict(verdict)
             if not self._open:
+                self._archive.add_verdict(verdict)
                 return
+            self._archive.add_verdict(verdict, self.run, candidate)
             entry = Entry(candidate, verdict)
             self._entries[candidate.digest] = entry
             self._tell(kind, candidate.writer, candidate.digest, f"{candidate.title}: {describe(verdict)}", entry)
 
     def tried(self, candidates: Sequence[Candidate], trials: Sequence[Trial]) -> None:
-        with self._lock:
-            for candidate in candidates:
-                self._archive.add_candidate(candidate)
-            for trial in trials:
-                self._archive.add_trial(self.problem.digest, trial)
+        for candidate in candidates:
+            self._archive.add_candidate(candidate)
+        for trial in trials:
+            self._archive.add_trial(self.problem.digest, trial)
 
     def finish(self, outcome: Outcome) -> None:
         with self._lock:

@@ -1,0 +1,143 @@
+"""`kernelwright bench`: a sweep over many problems, which goes on where it was stopped."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from kernelwright.app import options
+from kernelwright.app.console import console_for
+from kernelwright.app.progress import Progress
+from kernelwright.errors import ProblemError, UsageError
+from kernelwright.records import Outcome, Problem
+from kernelwright.search import parse_budget
+
+if TYPE_CHECKING:
+    from kernelwright.archive import Archive
+
+EXAMPLE = "Example: kernelwright bench kernelbench:../KernelBench --level 1,2 --problems 1-20 --scale auto --json -"
+
+
+def bench(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help='"suite", or "kernelbench:DIR" for a checkout.')],
+    level: Annotated[str, typer.Option("--level", metavar="LEVELS", help='Levels of KernelBench, as "1,2".')] = "1",
+    problems: Annotated[
+        str | None,
+        typer.Option("--problems", metavar="NUMBERS", help='Which of a level, as "1-20,40".', show_default="all"),
+    ] = None,
+    target: options.Device = "auto",
+    budget: Annotated[
+        str, typer.Option("--budget-per-problem", metavar="TIME", help='How long each may take: "60s", "5m".')
+    ] = "60s",
+    writers: options.Writers = None,
+    attempts: options.Attempts = 8,
+    scale: options.Scale = None,
+    train_mode: options.TrainMode = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Search problems anew that the archive holds a finished run of.")
+    ] = False,
+    json_to: options.Json = None,
+    archive: options.ArchivePath = None,
+) -> None:
+    """Searches many problems one after the other, and sums up by level.
+
+    A second call takes finished runs of the same machine, versions and judge from the archive and does the rest.
+    Wins by exact algebraic shortcuts and on degenerate problems are counted apart, with and without.
+
+    The JSON: problems [name, reference, status, best, speedup, labels, ...] and levels [level, count, geomean, median,
+    slower, failed, ...], see docs.
+    """
+    from kernelwright.search import choose_device, choose_writers, open_archive
+
+    console = console_for(json_to)
+    device, budget_s = choose_device(target), parse_budget(budget)
+    chosen = choose_writers(options.names(writers))
+    references = list_references(source, level, problems)
+    done: list[tuple[str, Outcome | str]] = []
+    with open_archive(archive) as store:
+        for place, reference in enumerate(references, 1):
+            title = f"[{place}/{len(references)}] {reference.partition('@')[0]}"
+            try:
+                problem = _load(reference, scale, train_mode)
+            except ProblemError as error:
+                done.append((reference, str(error)))
+                console.print(f"{title}: {error}", markup=False, soft_wrap=True)
+                continue
+            outcome = None if again else finished(store, problem, device)
+            if outcome is None:
+                outcome = _search(console, title, problem, device, chosen, budget_s, attempts, store)
+            console.print(f"{title}: {outcome.reason}", markup=False, soft_wrap=True)
+            done.append((reference, outcome))
+            if outcome.interrupted:
+                break
+    _show(done, console, json_to)
+
+
+def list_references(source: str, levels: str, numbers: str | None) -> tuple[str, ...]:
+    """The problems of a source. Raises UsageError."""
+    if source == "suite" or source.startswith("suite@"):
+        from kernelwright.problems import suite_problems
+
+        return suite_problems(source.partition("@")[2] or None)
+    if source.startswith("kernelbench:"):
+        from kernelwright.problems import kernelbench_problems
+
+        wanted = None if numbers is None else set(_numbers(numbers, "--problems"))
+        return kernelbench_problems(source.removeprefix("kernelbench:"), list(_numbers(levels, "--level")), wanted)
+    raise UsageError(f'{source!r} is no source of problems; write "suite", or "kernelbench:DIR" for a checkout')
+
+
+def finished(store: "Archive", problem: Problem, device: str) -> Outcome | None:
+    """The newest finished run of this problem in this very environment under this judge."""
+    from kernelwright.judge import JUDGE_VERSION
+    from kernelwright.targets import environment
+
+    here = environment(device).digest
+    for run in store.runs(problem=problem.digest, device=device):
+        if run.finished:
+            outcome = store.outcome(run.id)
+            verdicts = [entry.verdict for entry in outcome.entries]
+            same = all(verdict.environment.digest == here and verdict.judge == JUDGE_VERSION for verdict in verdicts)
+            if verdicts and same and not outcome.interrupted:
+                return outcome
+    return None
+
+
+def _load(reference: str, scale: str | None, train_mode: bool) -> Problem:
+    from kernelwright.problems import load
+
+    return load(reference, scale=scale, training=train_mode)
+
+
+def _search(
+    console: Console,
+    title: str,
+    problem: Problem,
+    device: str,
+    writers: tuple,
+    budget_s: float,
+    attempts: int,
+    store: "Archive",
+) -> Outcome:
+    from kernelwright.search import search
+
+    with Progress(console, title) as progress:
+        return search(
+            problem, device, writers=writers, budget_s=budget_s, attempts=attempts, archive=store, watch=progress
+        )
+
+
+def _show(done: list[tuple[str, Outcome | str]], console: Console, json_to: str | None) -> None:
+    raise NotImplementedError
+
+
+def _numbers(written: str, option: str) -> Iterator[int]:
+    """The numbers in "1-20,40". Raises UsageError."""
+    for part in written.split(","):
+        low, dash, high = part.strip().partition("-")
+        try:
+            first, last = int(low), int(high) if dash else int(low)
+        except ValueError:
+            raise UsageError(f'{option} {written!r} is not understood; write it as "1-20,40"') from None
+        yield from range(first, last + 1)

@@ -1,0 +1,68 @@
+"""The command line: `kernelwright VERB ...`, one file a verb.
+
+Exit codes: 0 done or passed (also when nothing beat the baseline), 1 judged and failed, 2 bad usage.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from kernelwright import __version__
+from kernelwright.app import bench, judge, listing, optimize, report
+from kernelwright.errors import KernelwrightError, MissingError, UsageError
+
+app = typer.Typer(
+    name="kernelwright",
+    help="Makes PyTorch modules fast, and proves it.",
+    epilog="Example: kernelwright optimize examples/vision_attention.py:VisionAttention --target cpu",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for verb in (optimize.optimize, judge.judge, bench.bench, report.report):
+    app.command(epilog=verb.__globals__["EXAMPLE"])(verb)
+for verb in (listing.targets, listing.writers, listing.checks):
+    app.command(epilog=f"Example: kernelwright {verb.__name__} --json -")(verb)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"kernelwright {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Say which version this is.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Makes PyTorch modules fast, and proves it."""
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Runs the command line and exits. What the user gave wrong becomes one sentence on stderr and exit code 2."""
+    try:
+        app(args=None if argv is None else list(argv), prog_name="kernelwright")
+    except (UsageError, MissingError) as error:
+        _fail(str(error), 2)
+    except KernelwrightError as error:
+        _fail(f"{type(error).__name__}: {error}", 2)
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)
+    except BrokenPipeError:  # the reader of a pipe, as `head`, has left
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(0)
+
+
+def _fail(sentence: str, code: int) -> NoReturn:
+    print(f"kernelwright: {sentence}", file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""`kernelwright judge`: any kernel anyone brings, before the full judge."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from kernelwright.app import options
+from kernelwright.app.console import console_for, write_json
+from kernelwright.app.progress import Progress
+from kernelwright.errors import UsageError
+from kernelwright.records import Brief, Candidate, Entry, Problem, SourceFile, Status, Weight, encode
+from kernelwright.search import parse_budget
+from kernelwright.writers import Bench
+
+EXAMPLE = "Example: kernelwright judge examples/vision_attention.py:VisionAttention mine.py --json -"
+
+
+class GivenWriter:
+    """Submits one candidate that exists already."""
+
+    name = "given"
+    baseline = False
+
+    def __init__(self, candidate: Candidate) -> None:
+        self.candidate = candidate
+
+    def missing(self, target: str) -> str | None:
+        return None
+
+    async def write(self, brief: Brief, bench: Bench) -> None:
+        await bench.submit(self.candidate)
+
+
+def judge(
+    problem: Annotated[
+        str, typer.Argument(metavar="PROBLEM", help='The reference: "file.py:Class", "kernelbench:..."')
+    ],
+    candidate: Annotated[
+        Path, typer.Argument(metavar="CANDIDATE.py", help="Defines class ModelNew; kernel files lie beside it.")
+    ],
+    inputs: options.Inputs = None,
+    target: options.Device = "auto",
+    baselines: Annotated[
+        str, typer.Option("--baselines", metavar="NAMES", help="Stock tools to time it beside, separated by commas.")
+    ] = "eager",
+    budget: options.Budget = "10m",
+    scale: options.Scale = None,
+    train_mode: options.TrainMode = False,
+    autocast: options.Autocast = None,
+    json_to: options.Json = None,
+    archive: options.ArchivePath = None,
+) -> None:
+    """Builds, verifies and times one candidate, and shows every finding. Always anew, unless --archive names one.
+
+    Exit code 0: passed. 1: judged and failed. 2: bad usage.
+
+    The JSON: problem, candidate (digest), status, stage, findings [check, ok, message, weight, status, numbers],
+    timing {median_us, samples_us, method}, speedup {baseline: {ratio, low, high}}, labels, log.
+    """
+    from kernelwright.archive import Archive
+    from kernelwright.problems import load
+    from kernelwright.search import choose_device, choose_writers, search
+
+    console = console_for(json_to)
+    device, budget_s = choose_device(target), parse_budget(budget)
+    stock = [writer for writer in choose_writers(options.names(baselines)) if writer.baseline]
+    loaded = load(problem, inputs=inputs or (), scale=scale, training=train_mode, autocast=autocast)
+    given = read_candidate(candidate, loaded, device)
+    with Archive(archive) as store, Progress(console, f"{given.title} for {loaded.name}") as progress:
+        outcome = search(
+            loaded, device, writers=[*stock, GivenWriter(given)], budget_s=budget_s, archive=store, watch=progress
+        )
+    entry = next((item for item in outcome.entries if item.candidate.digest == given.digest), None)
+    if entry is None:
+        why = dict(outcome.skipped).get("given") or outcome.reason
+        raise UsageError(f"{candidate} was not judged: {why}")
+    _show(entry, console)
+    write_json(_summary(loaded, entry), json_to)
+    if entry.verdict.status is not Status.PASSED:
+        raise typer.Exit(1)
+
+
+def read_candidate(path: Path, problem: Problem, device: str) -> Candidate:
+    """The file, and those beside it that its text names or imports. `import reference` is the problem's own text.
+
+    Raises UsageError.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the candidate {path}: {error}") from error
+    if not re.search(r"^class\s+ModelNew\b|^ModelNew\s*=", text, re.MULTILINE):
+        raise UsageError(f"{path} defines no class ModelNew, which is what a candidate is")
+    sources = {"model.py": text}
+    waiting = [text]
+    while waiting:
+        for beside in sorted(path.parent.iterdir()):
+            if beside.name not in sources and beside != path and beside.is_file() and _named(beside, waiting[0]):
+                sources[beside.name] = beside.read_text(encoding="utf-8")
+                waiting.append(sources[beside.name])
+        waiting.pop(0)
+    if "reference.py" not in sources and re.search(r"^\s*(from|import)\s+reference\b", text, re.MULTILINE):
+        sources["reference.py"] = problem.source
+    languages = set(re.findall(r"""language\s*=\s*["'](\w+)["']""", text)) or {"torch"}
+    files = tuple(SourceFile(name, content) for name, content in sources.items())
+    return Candidate("given", f"{min(languages)}@{device}", files, label=path.stem)
+
+
+def _named(file: Path, text: str) -> bool:
+    if file.suffix == ".py":
+        return bool(re.search(rf"^\s*(from|import)\s+{re.escape(file.stem)}\b", text, re.MULTILINE))
+    return f'"{file.name}"' in text or f"'{file.name}'" in text
+
+
+def _show(entry: Entry, console: Console) -> None:
+    verdict = entry.verdict
+    findings = Table("check", "", "finding", box=None, padding=(0, 2), header_style="bold")
+    for finding in verdict.findings:
+        mark = (
+            "ok"
+            if finding.ok
+            else {Weight.GATE: "FAILED", Weight.BAR: "cannot win", Weight.INFORM: "note"}[finding.weight]
+        )
+        findings.add_row(finding.check, mark, finding.message)
+    console.print(findings)
+    console.print(f"{verdict.status.value} at stage {verdict.stage.value}")
+    if verdict.timing:
+        console.print(f"{verdict.timing.median_us:,.1f} us ({verdict.timing.method})", soft_wrap=True)
+    for item in verdict.comparisons:
+        console.print(f"{item.speedup:.2f}x over {item.baseline} ({item.low:.2f} to {item.high:.2f})", soft_wrap=True)
+    if verdict.log and verdict.status is not Status.PASSED:
+        console.print(verdict.log, markup=False)
+
+
+def _summary(problem: Problem, entry: Entry) -> dict[str, object]:
+    verdict = entry.verdict
+    timing = None
+    if verdict.timing:
+        timing = {
+            "median_us": verdict.timing.median_us,
+            "samples_us": list(verdict.timing.samples_us),
+            "method": verdict.timing.method,
+        }
+    return {
+        "problem": problem.name,
+        "candidate": entry.candidate.digest,
+        "status": verdict.status.value,
+        "stage": verdict.stage.value,
+        "findings": encode(verdict.findings),
+        "timing": timing,
+        "speedup": {c.baseline: {"ratio": c.speedup, "low": c.low, "high": c.high} for c in verdict.comparisons},
+        "labels": list(verdict.labels),
+        "log": verdict.log,
+    }

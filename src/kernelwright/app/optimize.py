@@ -1,0 +1,90 @@
+"""`kernelwright optimize`: a reference in, an artifact and a report out."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from kernelwright.app import options
+from kernelwright.app.console import console_for, write_json
+from kernelwright.app.progress import Progress
+from kernelwright.errors import UsageError
+from kernelwright.records import Outcome
+from kernelwright.search import parse_budget
+
+EXAMPLE = "Example: kernelwright optimize examples/vision_attention.py:VisionAttention --target cpu --budget 3m"
+
+
+def optimize(
+    reference: Annotated[
+        str, typer.Argument(metavar="REF", help='What to make fast: "file.py:Class", "kernelbench:level2/40@DIR".')
+    ],
+    inputs: options.Inputs = None,
+    target: options.Device = "auto",
+    budget: options.Budget = "3m",
+    writers: options.Writers = None,
+    attempts: options.Attempts = 8,
+    scale: options.Scale = None,
+    train_mode: options.TrainMode = False,
+    autocast: options.Autocast = None,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for artifact and report.")] = Path(
+        "kernelwright-out"
+    ),
+    json_to: options.Json = None,
+    archive: options.ArchivePath = None,
+) -> None:
+    """Finds, proves and times faster kernels for a module, and saves the winner.
+
+    Writes DIR/NAME-RUN/ with report.html, outcome.json and, where something beat the baselines, an artifact for
+    kernelwright.load. Exit code 0 also when nothing did: the reason is shown. Ctrl-C keeps what was found.
+
+    The JSON: problem, target, device, candidates [writer, status, stage, median_us, speedup, findings], best {writer,
+    status, confirmed, median_us, speedup {eager, inductor, best_baseline}, interval}, reason, artifact, report.
+    """
+    from kernelwright.problems import load
+    from kernelwright.search import choose_device, choose_writers, open_archive, search
+
+    console = console_for(json_to)
+    device, budget_s = choose_device(target), parse_budget(budget)
+    chosen = choose_writers(options.names(writers))
+    problem = load(reference, inputs=inputs or (), scale=scale, training=train_mode, autocast=autocast)
+    with open_archive(archive) as store, Progress(console, f"{problem.name} on {device}") as progress:
+        outcome = search(
+            problem, device, writers=chosen, budget_s=budget_s, attempts=attempts, archive=store, watch=progress
+        )
+    write_json(finish(outcome, out, console), json_to)
+
+
+def finish(outcome: Outcome, out: Path, console: Console) -> dict[str, Any]:
+    """Saves what a search found below `out`, shows it, and returns it as `--json` writes it."""
+    from kernelwright.report import outcome_json, table, write_html
+
+    name = re.sub(r"[^\w.-]+", "-", outcome.problem.name)
+    folder = out / f"{name}-{outcome.run}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
+    artifact = save(outcome, folder / "artifact")
+    report = write_html(outcome, folder / "report.html")
+    summary = outcome_json(outcome, artifact, report)
+    write_json(summary, str(folder / "outcome.json"))
+    console.print(table(outcome))
+    console.print(outcome.reason, soft_wrap=True)
+    if artifact:
+        console.print(f"artifact  {artifact}", soft_wrap=True)
+    console.print(f"report    {report}", soft_wrap=True)
+    return summary
+
+
+def save(outcome: Outcome, folder: Path) -> Path | None:
+    """The winner as an artifact that `kernelwright.load` takes; None where there is no winner."""
+    if outcome.best is None:
+        return None
+    from kernelwright.deploy import drop_in
+    from kernelwright.graph import build_reference
+
+    drop_in(build_reference(outcome.problem), outcome.problem, outcome.best).save(folder)
+    return folder

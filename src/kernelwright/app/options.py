@@ -1,0 +1,65 @@
+"""Options that several verbs share, with one wording."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        metavar="SPEC",
+        help='An input where the file has no get_inputs, as "f32[2,512,128]" or with a range "f32[1..8,512,128]"; '
+        "once for each argument.",
+        show_default=False,
+    ),
+]
+Device = Annotated[
+    str, typer.Option("--target", metavar="DEVICE", help='Device to run on: "cpu"; "auto" takes the best.')
+]
+Budget = Annotated[str, typer.Option("--budget", metavar="TIME", help='How long to search: "90s", "5m", "1h".')]
+Writers = Annotated[
+    str | None,
+    typer.Option(
+        "--writers",
+        metavar="NAMES",
+        help="Who proposes, separated by commas (see `kernelwright writers`); all that can run here by default.",
+        show_default=False,
+    ),
+]
+Attempts = Annotated[int, typer.Option("--attempts", min=1, help="How many candidates each writer may submit.")]
+Scale = Annotated[
+    str | None,
+    typer.Option(
+        "--scale",
+        metavar="auto|NAME=N",
+        help='"auto" makes the size constants of the file smaller until this machine runs it in milliseconds.',
+        show_default=False,
+    ),
+]
+TrainMode = Annotated[bool, typer.Option("--train-mode", help="Judge the module as it runs while training.")]
+Autocast = Annotated[
+    str | None,
+    typer.Option("--autocast", metavar="DTYPE", help='Run inside autocast, as "bfloat16".', show_default=False),
+]
+Json = Annotated[
+    str | None,
+    typer.Option(
+        "--json",
+        metavar="PATH|-",
+        help='Write the result as JSON; "-" prints nothing else to stdout.',
+        show_default=False,
+    ),
+]
+ArchivePath = Annotated[
+    Path | None,
+    typer.Option("--archive", metavar="PATH", help="Another archive than the user's own.", show_default=False),
+]
+
+
+def names(written: str | None) -> list[str] | None:
+    """The names in a list that is separated by commas; None for none given."""
+    if written is None:
+        return None
+    return [name.strip() for name in written.split(",") if name.strip()]

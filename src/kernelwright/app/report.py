@@ -1,0 +1,54 @@
+"""`kernelwright report`: a past run as a page."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernelwright.app import options
+from kernelwright.app.console import console_for, write_json
+
+EXAMPLE = "Example: kernelwright report last --out report.html"
+
+
+def report(
+    run: Annotated[str, typer.Argument(metavar="RUN", help='The beginning of a run\'s id, or "last".')] = "last",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the page here.", show_default="RUN.html")
+    ] = None,
+    runs: Annotated[bool, typer.Option("--list", help="List the runs of the archive instead, newest first.")] = False,
+    json_to: options.Json = None,
+    archive: options.ArchivePath = None,
+) -> None:
+    """Shows a past run, and writes it as one self-contained HTML page.
+
+    The JSON is that of `optimize`; with --list, a list of {run, problem, device, started_at, finished, reason}.
+    """
+    from kernelwright.search import open_archive
+
+    console = console_for(json_to)
+    with open_archive(archive) as store:
+        if runs:
+            from rich.table import Table
+
+            found = store.runs()
+            listed = Table("run", "problem", "device", "result", box=None, padding=(0, 2))
+            for item in found:
+                listed.add_row(item.id, item.name, item.device, item.reason)
+            console.print(listed)
+            keys = ("id", "name", "device", "started_at", "finished", "reason")
+            titles = ("run", "problem", "device", "started_at", "finished", "reason")
+            write_json(
+                [{title: getattr(item, key) for key, title in zip(keys, titles, strict=True)} for item in found],
+                json_to,
+            )
+            return
+        outcome = store.outcome(store.find_run(run))
+
+    from kernelwright.report import outcome_json, table, write_html
+
+    page = write_html(outcome, out or Path(f"{outcome.run}.html"))
+    console.print(table(outcome))
+    console.print(outcome.reason, soft_wrap=True)
+    console.print(f"report    {page}", soft_wrap=True)
+    write_json(outcome_json(outcome, None, page), json_to)

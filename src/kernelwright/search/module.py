@@ -1,0 +1,87 @@
+"""The one call for people who know nothing of kernels."""
+
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.archive import Archive
+from kernelwright.errors import CaptureError, UsageError
+from kernelwright.search.budget import parse
+from kernelwright.search.conduct import search
+from kernelwright.search.device import choose_device
+from kernelwright.search.journal import Watch
+from kernelwright.search.store import open_archive
+from kernelwright.writers import Writer
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_log = logging.getLogger("kernelwright")
+
+
+def optimize(
+    model: "nn.Module | str",
+    example_inputs: Any = None,
+    target: str = "auto",
+    budget: str | float = "5m",
+    writers: Sequence[str | Writer] | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    archive: Archive | Path | str | None = None,
+    training: bool = False,
+    autocast: str | None = None,
+    watch: Watch | None = None,
+) -> "nn.Module":
+    """A drop-in for `model` that computes the same and is faster, or `model` itself where nothing was.
+
+    `model` is a module or a reference that `kernelwright.problems.load` understands ("file.py:Class").
+    `example_inputs` is the tensor, or the tuple or list of positional arguments, of a call; `kwargs` its keyword
+    arguments. They are what is timed; their shapes are the contract, and other shapes run the original. `budget`:
+    "90s", "5m", "1h". `writers`: names, or members of your own. `archive`: an Archive or a path; None is the user's
+    own. `training` and `autocast` (a dtype's name) say how the module is run.
+
+    Why the original is returned is said in a warning of the logger "kernelwright". Raises UsageError for arguments
+    that make no sense, MissingError for a device that is not here.
+    """
+    device, budget_s = choose_device(target), parse(budget)
+    from kernelwright.deploy import drop_in
+    from kernelwright.graph import build_reference
+    from kernelwright.problems import from_module, load
+
+    if isinstance(model, str):
+        if example_inputs is not None or kwargs:
+            raise UsageError(f"{model!r} is a reference by name, whose file gives the inputs: leave out example_inputs")
+        problem, weights = load(model, training=training, autocast=autocast), None
+        module = build_reference(problem)
+    else:
+        module = model
+        try:
+            problem, weights = from_module(
+                model, _arguments(example_inputs), dict(kwargs or {}), training=training, autocast=autocast
+            )
+        except CaptureError as error:
+            _log.warning("the original is returned: %s", error)
+            return model
+    with contextlib.ExitStack() as stack:
+        store = archive if isinstance(archive, Archive) else stack.enter_context(open_archive(_path(archive)))
+        outcome = search(
+            problem, device, weights=weights, writers=writers, budget_s=budget_s, archive=store, watch=watch
+        )
+    if outcome.best is None:
+        _log.warning("the original is returned: %s", outcome.reason)
+        return module
+    _log.info("%s", outcome.reason)
+    return drop_in(module, problem, outcome.best)
+
+
+def _arguments(example_inputs: Any) -> tuple[Any, ...]:
+    """What torch.export and torch.jit.trace take as well: a tuple or list of arguments, or the only argument."""
+    if example_inputs is None:
+        return ()
+    return tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
+
+
+def _path(archive: Path | str | None) -> Path | None:
+    return None if archive is None else Path(archive)
