@@ -1,7 +1,6 @@
 """Where words go: results to stdout, or only JSON there and everything else to stderr."""
 
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ def write_json(value: Any, json_to: str | None) -> None:
     """Writes `value` to a file, or to stdout for "-"; nothing where no JSON was asked for. Raises UsageError."""
     if json_to is None:
         return
-    text = json.dumps(_plain(value), indent=2, allow_nan=False)
+    text = json.dumps(value, indent=2, allow_nan=False)
     if json_to == "-":
         sys.stdout.write(text + "\n")
         return
@@ -28,12 +27,3 @@ def write_json(value: Any, json_to: str | None) -> None:
         Path(json_to).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot write JSON to {json_to}: {error.strerror}") from error
-
-
-def _plain(value: Any) -> Any:
-    """JSON knows no infinities and no NaN: they become null."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

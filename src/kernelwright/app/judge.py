@@ -12,7 +12,7 @@ from kernelwright.app import options
 from kernelwright.app.console import console_for, write_json
 from kernelwright.app.progress import Progress
 from kernelwright.errors import UsageError
-from kernelwright.records import Brief, Candidate, Entry, Problem, SourceFile, Status, Weight, encode
+from kernelwright.records import Brief, Candidate, Entry, Problem, SourceFile, Status, Weight
 from kernelwright.search import parse_budget
 from kernelwright.writers import Bench
 
@@ -58,11 +58,12 @@ def judge(
 
     Exit code 0: passed. 1: judged and failed. 2: bad usage.
 
-    The JSON: problem, candidate (digest), status, stage, findings [check, ok, message, weight, status, numbers],
-    timing {median_us, samples_us, method}, speedup {baseline: {ratio, low, high}}, labels, log.
+    The JSON: status, stage, confirmed, findings [check, ok, weight, message, numbers], timing {median_us, quartiles_us,
+    samples_us, method, cold_cache, resolution_us}, comparisons [baseline, median_us, speedup, interval], labels, log.
     """
     from kernelwright.archive import Archive
     from kernelwright.problems import load
+    from kernelwright.report import verdict_json
     from kernelwright.search import choose_device, choose_writers, search
 
     console = console_for(json_to)
@@ -79,7 +80,7 @@ def judge(
         why = dict(outcome.skipped).get("given") or outcome.reason
         raise UsageError(f"{candidate} was not judged: {why}")
     _show(entry, console)
-    write_json(_summary(loaded, entry), json_to)
+    write_json(verdict_json(entry.verdict), json_to)
     if entry.verdict.status is not Status.PASSED:
         raise typer.Exit(1)
 
@@ -134,25 +135,3 @@ def _show(entry: Entry, console: Console) -> None:
         console.print(f"{item.speedup:.2f}x over {item.baseline} ({item.low:.2f} to {item.high:.2f})", soft_wrap=True)
     if verdict.log and verdict.status is not Status.PASSED:
         console.print(verdict.log, markup=False)
-
-
-def _summary(problem: Problem, entry: Entry) -> dict[str, object]:
-    verdict = entry.verdict
-    timing = None
-    if verdict.timing:
-        timing = {
-            "median_us": verdict.timing.median_us,
-            "samples_us": list(verdict.timing.samples_us),
-            "method": verdict.timing.method,
-        }
-    return {
-        "problem": problem.name,
-        "candidate": entry.candidate.digest,
-        "status": verdict.status.value,
-        "stage": verdict.stage.value,
-        "findings": encode(verdict.findings),
-        "timing": timing,
-        "speedup": {c.baseline: {"ratio": c.speedup, "low": c.low, "high": c.high} for c in verdict.comparisons},
-        "labels": list(verdict.labels),
-        "log": verdict.log,
-    }

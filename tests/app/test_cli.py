@@ -1,0 +1,102 @@
+"""The command line as a user meets it: exit codes, one sentence on stderr, nothing but JSON on stdout when asked."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kernelwright.app.cli import main
+
+VERBS = ("optimize", "judge", "bench", "report", "targets", "writers", "checks")
+
+
+def call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of `kernelwright ARGV`."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(item) for item in argv])
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example_and_json(capsys, verb: str) -> None:
+    code, out, _ = call(capsys, verb, "--help")
+    assert code == 0
+    assert f"Example: kernelwright {verb}" in out and "--json" in out and "The JSON" in out
+
+
+def test_the_version_is_told(capsys) -> None:
+    assert call(capsys, "--version")[:2] == (0, "kernelwright 0.1.0\n")
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["optimize", "nowhere.py:Net", "--target", "cpu"], "there is no file nowhere.py"),
+        (["optimize", "{file}:Missing", "--target", "cpu"], "Missing"),
+        (["optimize", "{file}:Net", "--target", "cpu", "--budget", "soon"], "the budget 'soon' is not a time"),
+        (["optimize", "{file}:Net", "--target", "cpuu"], "no device is called 'cpuu'; did you mean cpu?"),
+        (["optimize", "{file}:Net", "--target", "cpp@cpu"], "write 'cpu'"),
+        (
+            ["optimize", "{file}:Net", "--target", "cpu", "--writers", "eagr"],
+            "no writer is called 'eagr'; did you mean eager?",
+        ),
+        (["optimize", "{file}:Net", "--target", "cpu", "--input", "f32[2,"], "f32[2,"),
+        (["optimize", "{raises}:Net", "--target", "cpu"], "boom"),
+        (["judge", "{file}:Net", "absent.py", "--target", "cpu"], "cannot read the candidate absent.py"),
+        (["judge", "{file}:Net", "{file}", "--target", "cpu"], "defines no class ModelNew"),
+        (["bench", "everything", "--target", "cpu"], "'everything' is no source of problems"),
+        (["bench", "kernelbench:nowhere", "--level", "one", "--target", "cpu"], "--level 'one' is not understood"),
+        (["bench", "kernelbench:nowhere", "--target", "cpu"], "nowhere has no level1"),
+        (["report", "20200101", "--archive", "{folder}/new.sqlite"], "no run is called '20200101'"),
+        (["report", "--archive", "{file}"], "archive"),
+    ],
+    ids=lambda value: " ".join(value)[:50] if isinstance(value, list) else "",
+)
+def test_bad_usage_is_one_sentence_and_exit_code_2(capsys, tmp_path: Path, argv: list[str], sentence: str) -> None:
+    file, raises = tmp_path / "net.py", tmp_path / "raises.py"
+    file.write_text(NET)
+    raises.write_text("raise RuntimeError('boom')\n" + NET)
+    filled = [item.format(file=file, raises=raises, folder=tmp_path) for item in argv]
+    code, out, err = call(capsys, *filled)
+    assert code == 2
+    assert sentence in err and "Traceback" not in err
+    assert err.count("\n") <= 2 and out == ""
+
+
+@pytest.mark.parametrize("argv", [["optimise"], ["optimize"], ["optimize", "a.py:B", "--budge", "5m"]], ids=" ".join)
+def test_what_the_parser_refuses_is_exit_code_2(capsys, argv: list[str]) -> None:
+    code, _, err = call(capsys, *argv)
+    assert code == 2 and "Error" in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize("verb", ["targets", "writers", "checks"])
+def test_listings_name_file_and_reason_and_json_stands_alone(capsys, verb: str) -> None:
+    code, out, _ = call(capsys, verb, "--json", "-")
+    assert code == 0
+    rows = json.loads(out)
+    assert rows and all(set(row) == {"name", "about", "file", "missing"} for row in rows)
+    assert all(row["file"].endswith(".py") and row["about"] for row in rows)
+
+
+NET = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return torch.relu(self.linear(x))
+
+
+def get_init_inputs():
+    return []
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
