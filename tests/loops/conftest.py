@@ -14,16 +14,7 @@ import ziglang
 
 RUNTIME = Path(__file__).parents[2] / "src" / "kernelwright" / "targets" / "runtime"
 
-# What kernelwright.hpp gives a kernel, serially.
-PRELUDE = f"""
-typedef long long int64; typedef int int32; typedef unsigned char uint8;
-typedef __bf16 bfloat16; typedef _Float16 half;
-#define kernel extern "C"
-template <class Body> static inline void parallel_for(int64 n, int64 grain, const Body& body) {{
-    for (int64 i = 0; i < n; i += grain) body(i, i + grain < n ? i + grain : n);
-}}
-#include "{RUNTIME / "math.hpp"}"
-"""
+PRELUDE = "".join((RUNTIME / name).read_text() for name in ("kernelwright.hpp", "math.hpp"))
 
 
 def features() -> list[str]:

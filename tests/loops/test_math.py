@@ -82,7 +82,7 @@ def test_bfloat16_rounds_as_torch(build: Callable[..., ctypes.CDLL]) -> None:
     library = build(
         """kernel void round_all(bfloat16* y, const float* x, int64 n) {
 #pragma clang loop vectorize(assume_safety)
-    for (int64 i = 0; i < n; ++i) y[i] = math::to_bfloat16(x[i]);
+    for (int64 i = 0; i < n; ++i) y[i] = x[i];
 }"""
     )
     x = torch.from_numpy(samples())

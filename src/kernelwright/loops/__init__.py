@@ -1,3 +1,57 @@
-"""The one code generator: a typed loop-nest IR, schedules, and printers. Knows no torch."""
+"""The one code generator: a typed loop-nest IR, schedules, and printers. Knows no torch.
 
-__all__: list[str] = []
+A `Fusion` (steps over one domain) becomes a plain nest by `nest`, a fast one by `scheduled`, and text by `print_cpp`.
+"""
+
+from kernelwright.loops.cpp import print_cpp
+from kernelwright.loops.expressions import (
+    Apply,
+    Buffer,
+    Cast,
+    Constant,
+    Expression,
+    Load,
+    Op,
+    Select,
+    Size,
+    Variable,
+)
+from kernelwright.loops.fusion import Fusion, Operand, Result, Step, nest
+from kernelwright.loops.nest import Declare, For, Kernel, Let, Local, Reduction, Statement, Store, Update
+from kernelwright.loops.schedules import Plan, keep_row, parallelise, scheduled, split, vectorise
+from kernelwright.loops.types import ScalarType
+
+__all__ = [
+    "Apply",
+    "Buffer",
+    "Cast",
+    "Constant",
+    "Declare",
+    "Expression",
+    "For",
+    "Fusion",
+    "Kernel",
+    "Let",
+    "Load",
+    "Local",
+    "Op",
+    "Operand",
+    "Plan",
+    "Reduction",
+    "Result",
+    "ScalarType",
+    "Select",
+    "Size",
+    "Statement",
+    "Step",
+    "Store",
+    "Update",
+    "Variable",
+    "keep_row",
+    "nest",
+    "parallelise",
+    "print_cpp",
+    "scheduled",
+    "split",
+    "vectorise",
+]

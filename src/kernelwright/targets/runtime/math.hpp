@@ -1,13 +1,11 @@
 // Math for kernels: branch-free, so that loops of it vectorise; right for NaN, infinities and subnormals.
 //
-// Included by kernelwright.hpp, which names the scalar types. float32 results are within 2 ulp of the exact value
+// Stands after kernelwright.hpp, which names the scalar types. float32 results are within 2 ulp of the exact value
 // (tests/loops/test_math.py measures each function); float64 goes to libm. Nothing here relies on fast-math: the one
 // place where the order of additions is left to the compiler is `sum_step`, the step of a reduction.
 //
 // How to write more of it: no branches (a ternary becomes a blend), no conversion of a float that may be NaN to an
 // integer, and sums of products in one expression, which clang contracts to fused operations.
-#pragma once
-
 namespace math {
 
 #define KW_INLINE static inline __attribute__((always_inline))
@@ -24,21 +22,6 @@ constexpr float LN2_HIGH = 0.693359375f;
 constexpr float LN2_LOW = -2.12194440e-4f;
 // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits of the sum.
 constexpr float ROUNDER = 12582912.0f;
-
-// -- conversions of storage types ------------------------------------------------------------------------------------
-
-// Round to nearest even by integers: the compiler's own conversion calls a library on machines without AVX512-BF16.
-KW_INLINE bfloat16 to_bfloat16(float x) {
-    unsigned bits = __builtin_bit_cast(unsigned, x);
-    unsigned rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    unsigned quiet = (bits >> 16) | 0x40u;
-    return __builtin_bit_cast(bfloat16, (unsigned short)(x != x ? quiet : rounded));
-}
-KW_INLINE float to_float(bfloat16 x) {
-    return __builtin_bit_cast(float, (unsigned)__builtin_bit_cast(unsigned short, x) << 16);
-}
-KW_INLINE half to_half(float x) { return (half)x; }
-KW_INLINE float to_float(half x) { return (float)x; }
 
 // -- reductions ------------------------------------------------------------------------------------------------------
 
@@ -58,6 +41,8 @@ KW_INLINE float maximum_step(float best, float x) { return __builtin_elementwise
 KW_INLINE double maximum_step(double best, double x) { return __builtin_elementwise_maximum(best, x); }
 KW_INLINE float minimum_step(float best, float x) { return __builtin_elementwise_minimum(best, x); }
 KW_INLINE double minimum_step(double best, double x) { return __builtin_elementwise_minimum(best, x); }
+KW_INLINE int64 maximum_step(int64 best, int64 x) { return x > best ? x : best; }
+KW_INLINE int64 minimum_step(int64 best, int64 x) { return x < best ? x : best; }
 
 // -- float32 ---------------------------------------------------------------------------------------------------------
 

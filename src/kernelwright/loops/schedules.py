@@ -1,0 +1,295 @@
+"""Schedules: functions from a kernel to a kernel that computes the same in another order or place.
+
+`scheduled` applies them as a Plan says; the numbers of a Plan are what a tuner varies.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from kernelwright.loops.expressions import (
+    Apply,
+    Buffer,
+    Constant,
+    Expression,
+    Load,
+    Op,
+    Variable,
+    cost,
+    index_of,
+    plus,
+    times,
+    variables,
+)
+from kernelwright.loops.nest import Declare, For, Kernel, Let, Local, Statement, Store, Update, check, reads
+from kernelwright.loops.types import ScalarType
+
+# Below this much work (see `cost`) a value is computed again rather than written to the row's buffer and read back.
+KEEP_FROM_COST = 8
+# Rows up to this size are kept: a part of the smallest first-level cache we meet (32 kB), and safe on a thread's stack.
+ROW_BYTES = 24 * 1024
+# What a size that is known only at the call is taken for when tasks are weighed.
+USUAL_SIZE = 512
+# Elements that make a thread worth waking: about 10 us of simple work (docs/design/threads.md).
+GRAIN_ELEMENTS = 16384
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The choices for one kernel."""
+
+    interleave: int = 4
+    """Vectors in flight in the innermost loops."""
+    keep_row: bool = True
+    """Costly values of a row wait in a buffer for the next pass (one pass over memory) or are computed again."""
+    grain_elements: int = GRAIN_ELEMENTS
+    """Elements of the domain worth a thread."""
+    block: int = 4096
+    """Elements into which a long innermost loop without reductions is cut, so that few long rows still make many
+    tasks."""
+
+
+def scheduled(kernel: Kernel, plan: Plan) -> Kernel:
+    """`kernel` with the plan's choices made: rows kept, long rows cut, tasks merged and given to threads, vectors."""
+    if plan.keep_row:
+        kernel = keep_row(kernel)
+    loops = loops_of_nest(kernel)
+    tasks = len(loops)
+    if loops and _innermost(loops[-1]) and len(loops) > 1:
+        # The innermost loop is the task's own; a long one makes several tasks.
+        elements = min(plan.block, _elements(loops[-1]))
+        kernel = split(kernel, loops[-1].index, plan.block)
+        tasks = len(loops_of_nest(kernel)) - 1
+    elif loops:
+        elements = sum(_elements(statement) for statement in loops[-1].body) or 1
+    else:
+        elements = 1
+    kernel = parallelise(kernel, tasks, max(1, plan.grain_elements // elements))
+    kernel = vectorise(kernel, plan.interleave)
+    check(kernel)
+    return kernel
+
+
+# ---- questions --------------------------------------------------------------------------------------------------
+
+
+def loops_of_nest(kernel: Kernel) -> list[For]:
+    """The perfectly nested loops from the outside: each but the last holds the next and nothing else."""
+    found: list[For] = []
+    body = kernel.body
+    while len(body) == 1 and isinstance(body[0], For):
+        found.append(body[0])
+        body = body[0].body
+    return found
+
+
+def extent(loop: For) -> Expression:
+    """How often the loop runs, for loops from 0."""
+    if loop.start != Constant(0, ScalarType.INT64):
+        raise ValueError(f"the loop over {loop.index} does not start at 0")
+    return loop.stop
+
+
+def _innermost(loop: For) -> bool:
+    return not any(isinstance(statement, For) for statement in loop.body)
+
+
+def _elements(statement: Statement) -> int:
+    """How many innermost iterations a statement runs, about."""
+    if not isinstance(statement, For):
+        return 0
+    size = int(statement.stop.value) if isinstance(statement.stop, Constant) else USUAL_SIZE
+    return size * (sum(_elements(inner) for inner in statement.body) or 1)
+
+
+# ---- schedules --------------------------------------------------------------------------------------------------
+
+
+def split(kernel: Kernel, index: str, size: int) -> Kernel:
+    """The loop over `index` in blocks of `size`: an outer loop over blocks and an inner one within a block.
+
+    A loop that is static and not longer than a block stays as it is.
+    """
+
+    def change(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        return tuple(
+            statement
+            if not isinstance(statement, For)
+            else _in_blocks(statement, size)
+            if statement.index == index
+            else replace(statement, body=change(statement.body))
+            for statement in body
+        )
+
+    return replace(kernel, body=change(kernel.body))
+
+
+def _in_blocks(loop: For, size: int) -> For:
+    stop = extent(loop)
+    if isinstance(stop, Constant) and stop.value <= size:
+        return loop
+    step = Constant(size, ScalarType.INT64)
+    if isinstance(stop, Constant):
+        blocks: Expression = Constant(-(-int(stop.value) // size), ScalarType.INT64)
+    else:
+        blocks = Apply(Op.FLOOR_DIV, (plus(stop, Constant(size - 1, ScalarType.INT64)), step))
+    start = times(index_of(f"{loop.index}_block"), step)
+    inner = replace(loop, start=start, stop=Apply(Op.MINIMUM, (stop, plus(start, step))))
+    return For(f"{loop.index}_block", Constant(0, ScalarType.INT64), blocks, (inner,))
+
+
+def parallelise(kernel: Kernel, count: int, grain: int) -> Kernel:
+    """The `count` outermost loops of the nest merged into one parallel loop, `grain` iterations worth a thread."""
+    nest = loops_of_nest(kernel)[:count]
+    if not nest:
+        return kernel
+    body = nest[-1].body
+    if len(nest) == 1:
+        return replace(kernel, body=(replace(nest[0], grain=grain),))
+    total: Expression = Constant(1, ScalarType.INT64)
+    lets: list[Statement] = []
+    # From the inside: index = (task / product of the inner extents) % extent.
+    for position, loop in reversed(list(enumerate(nest))):
+        value: Expression = index_of("task")
+        if total != Constant(1, ScalarType.INT64):
+            value = Apply(Op.FLOOR_DIV, (value, total))
+        if position:
+            value = Apply(Op.MOD, (value, extent(loop)))
+        lets.append(Let(index_of(loop.index), value))
+        total = times(extent(loop), total)
+    tasks = For("task", Constant(0, ScalarType.INT64), total, (*reversed(lets), *body), grain=grain)
+    return replace(kernel, body=(tasks,))
+
+
+def vectorise(kernel: Kernel, interleave: int) -> Kernel:
+    """Every innermost loop in vectors, `interleave` of them in flight; loops of fewer than 4 steps are unrolled."""
+
+    def change(statement: Statement) -> Statement:
+        if not isinstance(statement, For):
+            return statement
+        if any(isinstance(inner, For) for inner in statement.body):
+            return replace(statement, body=tuple(change(inner) for inner in statement.body))
+        if isinstance(statement.stop, Constant) and statement.stop.value < 4 and not statement.grain:
+            return replace(statement, unroll=int(statement.stop.value))
+        return replace(statement, interleave=interleave)
+
+    return replace(kernel, body=tuple(change(statement) for statement in kernel.body))
+
+
+def keep_row(kernel: Kernel, row_bytes: int = ROW_BYTES) -> Kernel:
+    """Costly values that a later pass over the row would compute again wait in a stack buffer instead.
+
+    With it a kernel reads its inputs from memory once, however many passes it makes. Where a row is dynamic or larger
+    than `row_bytes` in all, the kernel comes back as it is.
+    """
+
+    def change(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        passes = [statement for statement in body if isinstance(statement, For)]
+        if len(passes) == 1:
+            return tuple(replace(s, body=change(s.body)) if isinstance(s, For) else s for s in body)
+        return _keep(body, row_bytes) if len(passes) > 1 else body
+
+    return replace(kernel, body=change(kernel.body))
+
+
+def _keep(body: tuple[Statement, ...], row_bytes: int) -> tuple[Statement, ...]:
+    """`keep_row` for the statements of a row, whose loops are the passes."""
+    nests = [_chain(statement) for statement in body if isinstance(statement, For)]
+    shape = tuple(loop.stop for loop in nests[0])
+    sizes = [size.value for size in shape if isinstance(size, Constant)]
+    if len(sizes) != len(shape) or any(tuple(loop.stop for loop in nest) != shape for nest in nests):
+        return body
+    leaves = [nest[-1].body for nest in nests]
+    kept = _kept(leaves)
+    elements = math.prod(int(size) for size in sizes)
+    if not kept or sum(elements * variable.type.bytes for variable in kept.values()) > row_bytes:
+        return body
+    index = tuple(index_of(loop.index) for loop in nests[0])
+    strides = tuple(math.prod(int(size) for size in sizes[position + 1 :]) for position in range(len(sizes)))
+    buffers = {
+        name: Buffer(f"{name}_row", variable.type, tuple(int(size) for size in sizes), strides)
+        for name, variable in kept.items()
+    }
+    written: set[str] = set()
+    changed: list[Statement] = [Local(buffer) for buffer in buffers.values()]
+    for statement in body:
+        if isinstance(statement, For):
+            nest = _chain(statement)
+            changed.append(_rebuilt(nest, _kept_leaf(nest[-1].body, buffers, index, written)))
+        else:
+            changed.append(statement)
+    return tuple(changed)
+
+
+def _chain(loop: For) -> list[For]:
+    """The loop and those perfectly nested in it."""
+    chain = [loop]
+    while len(chain[-1].body) == 1 and isinstance(inner := chain[-1].body[0], For):
+        chain.append(inner)
+    return chain
+
+
+def _rebuilt(nest: list[For], leaf: tuple[Statement, ...]) -> For:
+    loop = replace(nest[-1], body=leaf)
+    for outer in reversed(nest[:-1]):
+        loop = replace(outer, body=(loop,))
+    return loop
+
+
+def _kept(leaves: list[tuple[Statement, ...]]) -> dict[str, Variable]:
+    """The values worth keeping: costly ones that a later pass needs, seen from what that pass stores and sums."""
+    earlier: dict[str, Expression] = {}
+    kept: dict[str, Variable] = {}
+    for leaf in leaves:
+        values = {s.variable.name: s.value for s in leaf if isinstance(s, Let)}
+        waiting = [name for s in leaf if not isinstance(s, Let) for name in reads(s)]
+        seen: set[str] = set()
+        while waiting:
+            name = waiting.pop()
+            if name in seen or name not in values:
+                continue
+            seen.add(name)
+            if name in earlier and _whole_cost(name, values, set()) >= KEEP_FROM_COST:
+                kept[name] = Variable(name, values[name].type)
+            else:
+                waiting += variables(values[name])
+        earlier |= values
+    return kept
+
+
+def _whole_cost(name: str, values: dict[str, Expression], seen: set[str]) -> int:
+    """Work of computing a value from memory."""
+    if name in seen or name not in values:
+        return 0
+    seen.add(name)
+    return cost(values[name]) + sum(_whole_cost(used, values, seen) for used in variables(values[name]))
+
+
+def _kept_leaf(
+    leaf: tuple[Statement, ...], buffers: dict[str, Buffer], index: tuple[Expression, ...], written: set[str]
+) -> tuple[Statement, ...]:
+    """A pass's innermost body: the first pass that has a kept value writes it, later ones read it."""
+    body: list[Statement] = []
+    for statement in leaf:
+        if isinstance(statement, Let) and (buffer := buffers.get(statement.variable.name)):
+            if buffer.name in written:
+                body.append(Let(statement.variable, Load(buffer, index)))
+            else:
+                body += [statement, Store(buffer, index, statement.variable)]
+                written.add(buffer.name)
+        else:
+            body.append(statement)
+    return _without_dead(tuple(body))
+
+
+def _without_dead(leaf: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """The body without values nobody reads."""
+    live: set[str] = set()
+    body: list[Statement] = []
+    for statement in reversed(leaf):
+        if isinstance(statement, (Let, Declare)) and statement.variable.name not in live:
+            continue
+        live |= reads(statement)
+        if isinstance(statement, Update):
+            live.add(statement.variable.name)
+        body.append(statement)
+    return tuple(reversed(body))
