@@ -1,5 +1,6 @@
 """`kernelwright judge`: any kernel anyone brings, before the full judge."""
 
+import ast
 import re
 from pathlib import Path
 from typing import Annotated
@@ -97,24 +98,38 @@ def read_candidate(path: Path, problem: Problem, device: str) -> Candidate:
     if not re.search(r"^class\s+ModelNew\b|^ModelNew\s*=", text, re.MULTILINE):
         raise UsageError(f"{path} defines no class ModelNew, which is what a candidate is")
     sources = {"model.py": text}
-    waiting = [text]
+    waiting = [(path, text)]
     while waiting:
+        names = _names(*waiting.pop())
         for beside in sorted(path.parent.iterdir()):
-            if beside.name not in sources and beside != path and beside.is_file() and _named(beside, waiting[0]):
+            if beside != path and beside.name in names and beside.name not in sources and beside.is_file():
                 sources[beside.name] = beside.read_text(encoding="utf-8")
-                waiting.append(sources[beside.name])
-        waiting.pop(0)
-    if "reference.py" not in sources and re.search(r"^\s*(from|import)\s+reference\b", text, re.MULTILINE):
-        sources["reference.py"] = problem.source
+                waiting.append((beside, sources[beside.name]))
+        if "reference.py" in names:
+            sources.setdefault("reference.py", problem.source)
     languages = set(re.findall(r"""language\s*=\s*["'](\w+)["']""", text)) or {"torch"}
     files = tuple(SourceFile(name, content) for name, content in sources.items())
     return Candidate("given", f"{min(languages)}@{device}", files, label=path.stem)
 
 
-def _named(file: Path, text: str) -> bool:
-    if file.suffix == ".py":
-        return bool(re.search(rf"^\s*(from|import)\s+{re.escape(file.stem)}\b", text, re.MULTILINE))
-    return f'"{file.name}"' in text or f"'{file.name}'" in text
+def _names(path: Path, text: str) -> set[str]:
+    """The files a Python text may mean: the modules it imports, and every string it holds. Raises UsageError."""
+    if path.suffix != ".py":
+        return set()
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        raise UsageError(f"{path}, line {error.lineno}: {error.msg}") from error
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=modules):
+                found |= {f"{module.name}.py" for module in modules}
+            case ast.ImportFrom(module=str(module), level=0):
+                found.add(f"{module}.py")
+            case ast.Constant(value=str(value)):
+                found.add(value)
+    return found
 
 
 def _show(entry: Entry, console: Console) -> None:

@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import pytest
+
+from kernelwright.app.judge import read_candidate
+from kernelwright.errors import UsageError
+from kernelwright.records import Problem, Signature
+
+PROBLEM = Problem("net", "class Model: ...", Signature((), '{"args": [], "kwargs": {}}'))
+
+
+def test_a_candidate_is_the_file_and_what_it_names_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import kernelwright, shapes\nfrom reference import Model\n"
+        'class ModelNew(Model):\n    lib = kernelwright.compile(kernelwright.source("k.cpp"), language="cpp")\n'
+    )
+    (tmp_path / "shapes.py").write_text("import deeper\n")
+    (tmp_path / "deeper.py").write_text("n = 3\n")
+    (tmp_path / "k.cpp").write_text("kernel void k() {}\n")
+    (tmp_path / "unrelated.py").write_text("raise SystemExit\n")
+    candidate = read_candidate(tmp_path / "mine.py", PROBLEM, "cpu")
+    files = {file.path: file.text for file in candidate.sources}
+    assert next(iter(files)) == "model.py" and candidate.target == "cpp@cpu" and candidate.label == "mine"
+    assert set(files) == {"model.py", "shapes.py", "deeper.py", "k.cpp", "reference.py"}
+    assert files["reference.py"] == PROBLEM.source
+
+
+def test_plain_torch_is_a_candidate_too(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("class ModelNew:\n    pass\n")
+    candidate = read_candidate(tmp_path / "model.py", PROBLEM, "cpu")
+    assert candidate.target == "torch@cpu" and [file.path for file in candidate.sources] == ["model.py"]
+
+
+def test_what_is_no_candidate_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    with pytest.raises(UsageError, match="defines no class ModelNew"):
+        read_candidate(tmp_path / "a.py", PROBLEM, "cpu")
+    with pytest.raises(UsageError, match="cannot read the candidate"):
+        read_candidate(tmp_path / "b.py", PROBLEM, "cpu")
+    (tmp_path / "c.py").write_text("class ModelNew:\n  def\n")
+    with pytest.raises(UsageError, match=r"c\.py, line 2: invalid syntax"):
+        read_candidate(tmp_path / "c.py", PROBLEM, "cpu")
