@@ -1,7 +1,12 @@
-"""A language on a device, and the broker that compiles."""
+"""A language on a device, and the broker that compiles.
+
+lib = kernelwright.targets.compile(text, language="cpp")
+module = kernelwright.targets.load_candidate(candidate, init_args)
+"""
 
 from kernelwright.targets.broker import LocalBroker, use_broker
 from kernelwright.targets.kernels import compile, source
+from kernelwright.targets.program import environment, load_candidate, prepare
 from kernelwright.targets.target import Broker, Language, Target
 
 __all__ = [
@@ -10,6 +15,9 @@ __all__ = [
     "LocalBroker",
     "Target",
     "compile",
+    "environment",
+    "load_candidate",
+    "prepare",
     "source",
     "use_broker",
 ]

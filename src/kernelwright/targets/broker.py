@@ -1,20 +1,18 @@
 """Compiles once per content, on disk, for all processes of this machine."""
 
-import contextlib
-import fcntl
 import json
 import os
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from kernelwright import plugins
 from kernelwright.errors import MissingError
 from kernelwright.home import home
 from kernelwright.records import Build, BuildRequest, digest
+from kernelwright.targets.locking import alone
 from kernelwright.targets.target import Broker, Language
 
 _RECORD = "build.json"
@@ -46,7 +44,7 @@ class LocalBroker:
         if found:
             return found
         place.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(place.with_suffix(".lock")):
+        with alone(place.with_suffix(".lock")):
             return _recall(place) or self._build(chosen, request, place)
 
     def _build(self, chosen: Language, request: BuildRequest, place: Path) -> Build:
@@ -78,25 +76,6 @@ def _recall(place: Path) -> Build | None:
         return None
     path = place / record["file"]
     return Build(str(path), cached=True, seconds=record["seconds"], log=record["log"]) if path.exists() else None
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Holds a lock file, against other processes and other threads of this one, and removes it at the end."""
-    while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        try:
-            if os.fstat(handle).st_ino == os.stat(path).st_ino:
-                break
-        except FileNotFoundError:
-            pass
-        os.close(handle)  # who held it before us removed the file meanwhile
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-        os.close(handle)
 
 
 _broker: Broker | None = None

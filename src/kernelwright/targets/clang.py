@@ -12,11 +12,13 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from kernelwright import sandbox
 from kernelwright.errors import CompileError, MissingError
 from kernelwright.targets.features import flags
 
 LIMIT_S = 60
 """A kernel file that takes longer to compile is refused."""
+_MEMORY_BYTES = 4 << 30
 _LOG_CHARACTERS = 6000
 
 # Nothing but the text decides the result: no header, no configuration file, no directive of the assembler (inline
@@ -124,7 +126,13 @@ def _run(command: Sequence[str], folder: Path, text: str) -> str:
 def confined(
     command: Sequence[str], folder: Path, text: str, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a compiler that reads hostile text from its standard input and may write in `folder`."""
+    """Runs a compiler that reads hostile text from its standard input, in a sandbox that leaves it only `folder`.
+
+    Without a sandbox on this machine it runs all the same: the flags already keep it from every file.
+    """
+    if sandbox.missing() is None:
+        limits = sandbox.Limits(memory_bytes=_MEMORY_BYTES, cpu_s=LIMIT_S)
+        command = sandbox.command(command, readable=[_zig().parent, "/dev/urandom"], writable=[folder], limits=limits)
     return subprocess.run(
         command,
         cwd=folder,

@@ -46,24 +46,25 @@ def _entry(kernel: KernelSignature) -> str:
     checks = [_check(i, p) for i, p in enumerate(kernel.parameters)]
     values = ", ".join(f"({p.cpp})a{i}" for i, p in enumerate(kernel.parameters))
     condition = " && ".join([f"count == {count}", "!names", *checks, "!watched(seen)"])
+    # Within the namespace and with the kernel's name qualified, so that it may be called anything: count, none, Seen.
     return "\n".join(
         [
+            "namespace kernelwright {",
             'extern "C" __attribute__((visibility("default")))',
-            f"void* {ENTRY}{kernel.name}(",
-            "        void* self, kernelwright::Object* const* arguments, int64 count, void* names) {",
-            "    using namespace kernelwright;",
+            f"void* {ENTRY}{kernel.name}(void* self, Object* const* arguments, int64 count, void* names) {{",
             "    Seen seen;",
             *locals_,
             f"    if ({condition}) {{",
             "        void* state = kernelwright_runtime->save_thread();",
-            f"        {kernel.name}({values});",
+            f"        ::{kernel.name}({values});",
             "        kernelwright_runtime->restore_thread(state);",
             "        return none();",
             "    }",
             "    return kernelwright_runtime->call(self, (void* const*)arguments, uint64(count), names);",
             "}",
             'extern "C" __attribute__((visibility("default")))',
-            f"void* const {ADDRESS}{kernel.name} = (void*)&{kernel.name};",
+            f"void* const {ADDRESS}{kernel.name} = (void*)&::{kernel.name};",
+            "}",
         ]
     )
 
