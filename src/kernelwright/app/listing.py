@@ -2,11 +2,13 @@
 
 import inspect
 import os
+import re
 from dataclasses import dataclass
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.padding import Padding
+from rich.text import Text
 
 from kernelwright.app import options
 from kernelwright.app.console import console_for, write_json
@@ -30,7 +32,7 @@ def targets(json_to: options.Json = None) -> None:
 
     The JSON: a list of {name, about, file, missing}; missing is null for what can run.
     """
-    _show("target", [_row(kind, kind().missing()) for kind in members("targets", "Target").values()], json_to)
+    _show([_row(kind, kind().missing()) for kind in members("targets", "Target").values()], json_to)
 
 
 def writers(
@@ -46,7 +48,7 @@ def writers(
     from kernelwright.search import choose_device
 
     device = choose_device(target)
-    _show("writer", [_row(kind, kind().missing(device)) for kind in members("writers", "Writer").values()], json_to)
+    _show([_row(kind, kind().missing(device)) for kind in members("writers", "Writer").values()], json_to)
 
 
 def checks(json_to: options.Json = None) -> None:
@@ -54,18 +56,20 @@ def checks(json_to: options.Json = None) -> None:
 
     The JSON: a list of {name, about, file, missing}; missing is null for what can run.
     """
-    _show("check", [_row(kind, None) for kind in members("judge.checks", "Check").values()], json_to)
+    _show([_row(kind, None) for kind in members("judge.checks", "Check").values()], json_to)
 
 
 def _row(kind: type, missing: str | None) -> Row:
-    about = (inspect.getdoc(kind) or "").split("\n\n")[0].replace("\n", " ")
+    about = re.split(r"(?<=\.)\s", inspect.getdoc(kind) or "", maxsplit=1)[0].replace("\n", " ")
     file = os.path.relpath(inspect.getfile(kind))
     return Row(kind.name, about, inspect.getfile(kind) if file.startswith("..") else file, missing)  # type: ignore[attr-defined]
 
 
-def _show(noun: str, rows: list[Row], json_to: str | None) -> None:
-    shown = Table(noun, "here", "about", "file", box=None, padding=(0, 2), header_style="bold")
+def _show(rows: list[Row], json_to: str | None) -> None:
+    console = console_for(json_to)
     for row in rows:
-        shown.add_row(row.name, "yes" if row.missing is None else f"no: {row.missing}", row.about, row.file)
-    console_for(json_to).print(shown)
+        console.print(Text(row.name, "bold").append(f"  {row.file}", "not bold dim"), soft_wrap=True)
+        if row.missing is not None:
+            console.print(Padding(Text(f"not here: {row.missing}", "yellow"), (0, 0, 0, 4)))
+        console.print(Padding(Text(row.about), (0, 0, 0, 4)))
     write_json([vars(row) for row in rows], json_to)

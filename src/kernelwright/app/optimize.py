@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -11,16 +11,24 @@ from kernelwright.app import options
 from kernelwright.app.console import console_for, write_json
 from kernelwright.app.progress import Progress
 from kernelwright.errors import UsageError
-from kernelwright.records import Outcome
+from kernelwright.records import Outcome, Problem
 from kernelwright.search import parse_budget
+
+if TYPE_CHECKING:
+    from kernelwright.archive import Archive
 
 EXAMPLE = "Example: kernelwright optimize examples/vision_attention.py:VisionAttention --target cpu --budget 3m"
 
 
 def optimize(
     reference: Annotated[
-        str, typer.Argument(metavar="REF", help='What to make fast: "file.py:Class", "kernelbench:level2/40@DIR".')
-    ],
+        str | None,
+        typer.Argument(
+            metavar="REF",
+            help='What to make fast: "file.py:Class", "kernelbench:level2/40@DIR", "suite:softmax".',
+            show_default=False,
+        ),
+    ] = None,
     inputs: options.Inputs = None,
     target: options.Device = "auto",
     budget: options.Budget = "3m",
@@ -29,6 +37,16 @@ def optimize(
     scale: options.Scale = None,
     train_mode: options.TrainMode = False,
     autocast: options.Autocast = None,
+    misses: Annotated[
+        Path | None,
+        typer.Option(
+            "--misses",
+            metavar="ARCHIVE",
+            help="Instead of REF: work off what torch.compile(backend='kernelwright') asked that archive for in vain, "
+            "the most frequent first. Each gets the whole budget.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for artifact and report.")] = Path(
         "kernelwright-out"
     ),
@@ -41,19 +59,41 @@ def optimize(
     kernelwright.load. Exit code 0 also when nothing did: the reason is shown. Ctrl-C keeps what was found.
 
     The JSON: problem, target, device, candidates [writer, status, stage, median_us, speedup, findings], best {writer,
-    status, confirmed, median_us, speedup {eager, inductor, best_baseline}, interval}, reason, artifact, report.
+    status, confirmed, median_us, speedup {eager, inductor, best_baseline}, interval}, reason, artifact, report. With
+    --misses a list of these.
     """
     from kernelwright.problems import load
     from kernelwright.search import choose_device, choose_writers, open_archive, search
 
+    if (reference is None) == (misses is None):
+        raise UsageError('give either what to make fast, as "file.py:Class", or --misses ARCHIVE')
     console = console_for(json_to)
     device, budget_s = choose_device(target), parse_budget(budget)
     chosen = choose_writers(options.names(writers))
+
+    def run(problem: Problem, store: "Archive") -> Outcome:
+        with Progress(console, f"{problem.name} on {device}") as progress:
+            return search(
+                problem, device, writers=chosen, budget_s=budget_s, attempts=attempts, archive=store, watch=progress
+            )
+
+    if misses is not None:
+        if not misses.is_file():
+            raise UsageError(f"there is no archive {misses}")
+        with open_archive(misses) as asked, open_archive(archive) as store:
+            found = []
+            for miss in asked.misses(device):
+                outcome = run(miss.problem, store)
+                found.append(finish(outcome, out, console))
+                if outcome.interrupted:
+                    break
+        console.print(f"worked off {len(found)} misses")
+        write_json(found, json_to)
+        return
+    assert reference is not None
     problem = load(reference, inputs=inputs or (), scale=scale, training=train_mode, autocast=autocast)
-    with open_archive(archive) as store, Progress(console, f"{problem.name} on {device}") as progress:
-        outcome = search(
-            problem, device, writers=chosen, budget_s=budget_s, attempts=attempts, archive=store, watch=progress
-        )
+    with open_archive(archive) as store:
+        outcome = run(problem, store)
     write_json(finish(outcome, out, console), json_to)
 
 
@@ -72,10 +112,10 @@ def finish(outcome: Outcome, out: Path, console: Console) -> dict[str, Any]:
     summary = outcome_json(outcome, artifact, report)
     write_json(summary, str(folder / "outcome.json"))
     console.print(table(outcome))
-    console.print(outcome.reason, soft_wrap=True)
+    console.print(outcome.reason, markup=False, soft_wrap=True)
     if artifact:
-        console.print(f"artifact  {artifact}", soft_wrap=True)
-    console.print(f"report    {report}", soft_wrap=True)
+        console.print(f"artifact  {artifact}", markup=False, soft_wrap=True)
+    console.print(f"report    {report}", markup=False, soft_wrap=True)
     return summary
 
 
