@@ -1,6 +1,7 @@
 """Runs a reference once and writes down its contract: the tensors it takes, their bounds, its graph."""
 
 import inspect
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -15,9 +16,11 @@ from kernelwright.errors import ProblemError, UsageError
 from kernelwright.graph.reference import build_reference, load_text, user_code
 from kernelwright.problems.dialect import call_inputs
 from kernelwright.problems.drawing import drawn
+from kernelwright.problems.footprint import refuse_too_large
 from kernelwright.problems.inputs import arguments
 from kernelwright.records import Case, Numerics, Problem, Range, Signature, TensorSpec, flatten, unflatten
 
+_TIMED = 3
 _AGREES = 64
 """Runs of one reference agree where they differ by fewer units in the last place of their largest value."""
 
@@ -30,6 +33,8 @@ def examine(
     Raises ProblemError for a reference that raises, returns no tensors, draws random numbers or keeps state.
     """
     module = load_text(problem.source, problem.name, import_paths=problem.import_paths)
+    _check_class(problem, module)
+    refuse_too_large(problem)
     model = _build(problem, module, weights)
     with user_code(str(module.__file__), f"get_inputs of {problem.name} failed"), drawn(0) as drawing, torch.no_grad():
         leaves, template, call = call_inputs(module)
@@ -47,10 +52,14 @@ def examine(
 
 
 def _build(problem: Problem, module: ModuleType, weights: Mapping[str, torch.Tensor] | None) -> nn.Module:
+    _check_class(problem, module)
+    return build_reference(problem, weights)
+
+
+def _check_class(problem: Problem, module: ModuleType) -> None:
     kind = module.Model
     if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
         raise ProblemError(f"{problem.name} is not a class derived from torch.nn.Module")
-    return build_reference(problem, weights)
 
 
 def run(
@@ -73,6 +82,21 @@ def run(
     if not outputs:
         raise ProblemError(f"{problem.name}.forward returns no tensor, so there is nothing to compare")
     return outputs
+
+
+def eager_ms(problem: Problem) -> float:
+    """The time of one call of a problem not yet examined: the least of a few, so that other work counts little."""
+    module = load_text(problem.source, problem.name, import_paths=problem.import_paths)
+    model = _build(problem, module, None)
+    with user_code(str(module.__file__), f"{problem.name} failed"), drawn(0):
+        leaves, template, _ = call_inputs(module)
+    problem = replace(problem, signature=Signature((), template))
+    times = []
+    for _ in range(_TIMED):
+        start = time.perf_counter()
+        run(problem, model, module, leaves, seed=1)
+        times.append(1e3 * (time.perf_counter() - start))
+    return min(times)
 
 
 def autocast_region(numerics: Numerics) -> AbstractContextManager[Any]:

@@ -1,16 +1,21 @@
 """From what the user names to a Problem."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
-from kernelwright.errors import UnknownNameError
+from kernelwright.errors import ProblemError, UnknownNameError
 from kernelwright.plugins import members
 from kernelwright.problems.dialect import to_dialect
-from kernelwright.problems.examine import examine
+from kernelwright.problems.examine import eager_ms, examine
+from kernelwright.problems.footprint import footprint
+from kernelwright.problems.scaling import LARGEST_BYTES, LARGEST_MS, automatic, changed, explicit, replaced
 from kernelwright.problems.sources import ProblemSource, Reference
 from kernelwright.problems.specs import parse
 from kernelwright.records import Numerics, Problem, Signature, TensorSpec
 
+_CLEARLY = 4.0
+"""An estimate that exceeds the limit so many times is believed without a measurement."""
 _NO_CALL = Signature((), '{"dict": {"args": [], "kwargs": {"dict": {}}}}')
 
 
@@ -32,13 +37,15 @@ def load(
     specs = tuple(parse(text, index) for index, text in enumerate(inputs))
     reference = read(ref)
     numerics = Numerics(training=training, autocast=autocast)
-    problem = _draft(reference, specs, numerics)
+    if scale is None:
+        problem = _draft(reference, specs, numerics)
+    else:
+        problem = _scaled(reference, specs, numerics, scale)
     return examine(problem, specs)
 
 
 def read(ref: str) -> Reference:
-    """The text that `ref` names, by the first source that accepts the form. Raises UnknownNameError for a form of
-    no source."""
+    """The text that `ref` names, by the first source that accepts its form. Raises UnknownNameError if none does."""
     sources = [cast(ProblemSource, kind()) for kind in members("problems.sources", "Source").values()]
     for source in sources:
         if source.accepts(ref):
@@ -55,3 +62,34 @@ def _draft(reference: Reference, specs: Sequence[TensorSpec], numerics: Numerics
         origin=reference.origin,
         import_paths=reference.import_paths,
     )
+
+
+def _scaled(reference: Reference, specs: Sequence[TensorSpec], numerics: Numerics, scale: str) -> Problem:
+    def draft(text: str) -> Problem:
+        return _draft(replace(reference, text=text), specs, numerics)
+
+    draft(reference.text)  # what is wrong with the file is said before what is wrong with the scale
+    if scale == "auto":
+        values = automatic(reference.text, lambda text: _load(draft(text)))
+    else:
+        values = explicit(reference.text, scale)
+    scaled = draft(replaced(reference.text, values))
+    return replace(scaled, constants=changed(reference.text, values))
+
+
+def _load(problem: Problem) -> float:
+    """How many times too costly the problem is for this machine: by its memory, and by the time of one eager call.
+
+    The time is estimated first, so that what would take minutes is never run.
+    """
+    cost = footprint(problem)
+    if cost is None:
+        raise ProblemError(
+            f"what {problem.name} costs cannot be told without running it, since its Python looks at values; "
+            "give --scale NAME=VALUE"
+        )
+    memory = cost.needed_bytes / LARGEST_BYTES
+    estimated = cost.estimated_ms / LARGEST_MS
+    if memory > 1 or estimated > _CLEARLY:
+        return max(memory, estimated)
+    return max(memory, eager_ms(problem) / LARGEST_MS)

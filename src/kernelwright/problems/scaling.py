@@ -1,0 +1,179 @@
+"""Size constants of a problem's file, made smaller until the problem fits the machine.
+
+A size constant is an integer at module level: `batch_size = 128`, `N = 1024 * 4`, an item of `input_shape = (32768,)`
+(named "input_shape[0]"). Only its own characters of the text change.
+"""
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kernelwright.errors import ProblemError, UnknownNameError, UsageError
+from kernelwright.records import Constant
+
+SMALLEST_MS, LARGEST_MS = 2.0, 50.0
+LARGEST_BYTES = 1 << 30
+
+_BATCH = re.compile(r"batch|^(b|bs|n_?samples)$", re.IGNORECASE)
+_NOT_A_SIZE = re.compile(
+    r"kernel|stride|pad|dilat|group|head|layer|class|expert|^(k|dim|axis|seed|num_blocks|depth|pool\w*)$", re.IGNORECASE
+)
+_SMALL = 8
+"""A constant of at most so much is a count or an index rather than a size."""
+_FLOORS = ((4, None), (4, 32), (2, 16), (1, 4))
+"""Least batch and least other size of each round; batches alone shrink in the first."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A size constant in a text."""
+
+    name: str
+    value: int
+    start: int
+    """In characters from the beginning of the text."""
+    end: int
+
+
+def constants(text: str) -> tuple[Place, ...]:
+    """The size constants of `text` in order."""
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    lines = text.splitlines()
+
+    def offset(line: int, column: int) -> int:
+        return starts[line - 1] + len(lines[line - 1].encode()[:column].decode())
+
+    def place(name: str, node: ast.expr) -> list[Place]:
+        value = _integer(node)
+        if value is None or node.end_lineno is None or node.end_col_offset is None:
+            return []
+        start, end = offset(node.lineno, node.col_offset), offset(node.end_lineno, node.end_col_offset)
+        return [Place(name, value, start, end)]
+
+    found: list[Place] = []
+    for node in ast.parse(text).body:
+        value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if value is None or len(targets) != 1:
+            continue
+        target = targets[0]
+        if isinstance(target, ast.Name) and isinstance(value, (ast.Tuple, ast.List)):
+            for index, item in enumerate(value.elts):
+                found += place(f"{target.id}[{index}]", item)
+        elif isinstance(target, ast.Name):
+            found += place(target.id, value)
+        elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            for one, item in zip(target.elts, value.elts, strict=False):
+                found += place(one.id, item) if isinstance(one, ast.Name) else []
+    return tuple(found)
+
+
+def _integer(node: ast.expr) -> int | None:
+    """The value of an expression of integers alone."""
+    if isinstance(node, ast.Constant):
+        return node.value if type(node.value) is int else None
+    if isinstance(node, ast.BinOp):
+        left, right = _integer(node.left), _integer(node.right)
+        if left is None or right is None:
+            return None
+        if isinstance(node.op, ast.Mult):
+            return left * right
+        if isinstance(node.op, ast.Add):
+            return left + right
+        if isinstance(node.op, ast.Sub):
+            return left - right
+        if isinstance(node.op, ast.FloorDiv) and right:
+            return left // right
+        if isinstance(node.op, ast.Pow) and 0 <= right < 64:
+            return left**right
+        if isinstance(node.op, ast.LShift) and 0 <= right < 64:
+            return left << right
+    return None
+
+
+def replaced(text: str, values: Mapping[str, int]) -> str:
+    """`text` with the constants of `values` written anew, all else as it was."""
+    for place in sorted(constants(text), key=lambda place: -place.start):
+        if place.name in values and values[place.name] != place.value:
+            text = text[: place.start] + str(values[place.name]) + text[place.end :]
+    return text
+
+
+def changed(text: str, values: Mapping[str, int]) -> tuple[Constant, ...]:
+    """The constants of `text` that `values` changes, for the record."""
+    return tuple(
+        Constant(place.name, place.value, values[place.name])
+        for place in constants(text)
+        if values.get(place.name, place.value) != place.value
+    )
+
+
+def explicit(text: str, scale: str) -> dict[str, int]:
+    """The values of "batch_size=8,dim=64". Raises UsageError, or UnknownNameError for a constant not in `text`."""
+    known = {place.name for place in constants(text)}
+    values = {}
+    for part in scale.split(","):
+        name, _, value = (piece.strip() for piece in part.partition("="))
+        if not name or not value.isdigit() or int(value) < 1:
+            raise UsageError(f'scale {part.strip()!r} is not understood; write "auto", or "batch_size=8,dim=64"')
+        if name not in known:
+            raise UnknownNameError("size constant", name, known)
+        values[name] = int(value)
+    return values
+
+
+def automatic(text: str, weigh: Callable[[str], float]) -> dict[str, int]:
+    """Values of the constants for which `weigh` gives at most 1.
+
+    `weigh(text)` says how many times too costly a text is, and raises ProblemError where its sizes do not fit each
+    other. One constant at a time is halved: batches first, then the largest; one that cannot be halved alone is
+    halved with its equals, or left. Raises ProblemError where nothing fits.
+    """
+    sizes = {place.name: place.value for place in constants(text) if _is_size(place)}
+    load = weigh(text)
+    for least_batch, least in _FLOORS:
+        stuck: set[str] = set()
+        while load > 1:
+            name = _next(sizes, stuck, least_batch, least)
+            if name is None:
+                break
+            for halved in _halvings(sizes, name):
+                try:
+                    load = weigh(replaced(text, halved))
+                except ProblemError:  # sizes that do not fit each other: another constant may do
+                    continue
+                sizes = halved
+                break
+            else:
+                stuck.add(name)
+    if load > 1:
+        listed = ", ".join(f"{name}={value}" for name, value in sizes.items()) or "none"
+        raise ProblemError(
+            f"the size constants ({listed}) cannot be reduced far enough for this machine; give --scale NAME=VALUE"
+        )
+    return sizes
+
+
+def _is_size(place: Place) -> bool:
+    return bool(_BATCH.search(place.name)) or (place.value > _SMALL and not _NOT_A_SIZE.search(place.name))
+
+
+def _next(sizes: Mapping[str, int], stuck: set[str], least_batch: int, least: int | None) -> str | None:
+    """The constant to halve: the largest batch, else the largest size, that stays above the round's floor."""
+    batches = [name for name, value in sizes.items() if _BATCH.search(name) and value >= 2 * least_batch]
+    others = [name for name, value in sizes.items() if least and not _BATCH.search(name) and value >= 2 * least]
+    for names in (batches, others):
+        free = [name for name in names if name not in stuck]
+        if free:
+            return max(free, key=lambda name: sizes[name])
+    return None
+
+
+def _halvings(sizes: dict[str, int], name: str) -> list[dict[str, int]]:
+    half = sizes[name] // 2
+    alone = sizes | {name: half}
+    equals = {other: half for other, value in sizes.items() if value == sizes[name]}
+    return [alone, sizes | equals] if len(equals) > 1 else [alone]
