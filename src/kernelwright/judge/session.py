@@ -16,13 +16,27 @@ none disturbs the one that is timed. A session is used by one thread at a time.
 `NullSession` has the same interface, in this process, for the device "null": no sandbox, no time.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import pickle
+import shutil
+import site
+import sys
+import tempfile
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from kernelwright.records import Candidate, Problem, Status
+from kernelwright.errors import CompileError, KernelwrightError, MissingError, SandboxError
+from kernelwright.home import home
+from kernelwright.judge import child
+from kernelwright.judge.arena import Arena, Layout, Place
+from kernelwright.judge.spawn import forkserver
+from kernelwright.judge.wire import Late, Lost, Wire
+from kernelwright.records import BuildRequest, Candidate, Problem, Status, decode, encode, flatten
+from kernelwright.sandbox import Limits
+from kernelwright.targets import Broker
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -72,7 +86,11 @@ class Expected:
     @classmethod
     def of(cls, result: Any) -> "Expected":
         """From a result of the reference: nested tensors."""
-        raise NotImplementedError
+        import torch
+
+        leaves, template = flatten(result, lambda value: isinstance(value, torch.Tensor))
+        names = tuple(str(leaf.dtype).removeprefix("torch.") for leaf in leaves)
+        return cls(template, tuple(tuple(leaf.shape) for leaf in leaves), names)
 
 
 @dataclass(frozen=True)
@@ -220,9 +238,9 @@ class Steps(Protocol):
 class Session:
     """A sandboxed child process. See the top of this file.
 
-    `weights` are the reference's (name -> tensor of its state_dict); `broker` (targets.Broker) serves the builds the
-    candidate asks for. Requests in the language "inductor" are served only for the problem's own source.
-    Raises SandboxError from `start` where no sandbox can be had here; nothing else.
+    `weights` are the reference's (name -> tensor of its state_dict); `broker` serves the builds the candidate asks
+    for, those in the language "inductor" only for the problem's own source. Raises SandboxError from `start` where no
+    sandbox can be had; nothing else.
     """
 
     def __init__(
@@ -231,18 +249,568 @@ class Session:
         candidate: Candidate,
         *,
         weights: "Mapping[str, Tensor]",
-        broker: Any,
+        broker: Broker,
         settings: SessionSettings = SessionSettings(),
-        watch: Callable[[str], None] | None = None,
     ) -> None:
         self.problem, self.candidate, self.settings = problem, candidate, settings
-        raise NotImplementedError
+        self._weights, self._broker = weights, broker
+        self._wire: Wire | None = None
+        self._arena: Arena | None = None
+        self._scratch: str | None = None
+        self._lost: Failure | None = None
+        self._log = ""
+        self._held = 0
+        self._peak: int | None = None
+        self._build_s = 0.0
+        self._builds = 0
+        self._prepares = False
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def lost(self) -> Failure | None:
+        """The failure that ended the child, if any."""
+        return self._lost
+
+    @property
+    def log(self) -> str:
+        """What the candidate printed, cut."""
+        return self._wire.text if self._wire else self._log
+
+    @property
+    def peak_memory_bytes(self) -> int | None:
+        """The most resident memory beyond the child's size before the candidate; None where not known."""
+        return self._peak
+
+    def start(self) -> Started:
+        """Confines a fresh child; builds, constructs, loads weights, prepares. Called once."""
+        confinement = self._confine()
+        began = time.perf_counter()
+        try:
+            with self._awake() as wire:
+                wire.send(pickle.dumps(child.Construct(self.problem, self.candidate)))
+                message = wire.await_message(self.settings.start_s, self._serve)
+        except Lost as lost:
+            return Started(self._end(lost, "while it was constructed"), confinement=confinement)
+        construct_s = time.perf_counter() - began - self._build_s
+        failure = self._failed(message, "constructed")
+        if failure:
+            return Started(failure, construct_s, self._build_s, confinement=confinement)
+        self._prepares = message["constructed"] is True
+        loaded = self.load_weights(self._weights)
+        return Started(loaded.failure, construct_s, self._build_s, loaded.prepare_us, confinement)
+
+    def load_weights(self, weights: "Mapping[str, Tensor]") -> Loaded:
+        """Replaces all weights and calls prepare() again."""
+        if self._lost:
+            return Loaded(self._lost)
+        tensors = {name: weight.detach().cpu().contiguous() for name, weight in weights.items()}
+        layout = Layout()
+        places = {name: layout.like(tensor) for name, tensor in tensors.items()}
+        limit_s = self.settings.weights_s
+        try:
+            arena = self._room(layout)
+            for name, tensor in tensors.items():
+                arena.put(places[name], tensor)
+            with self._awake() as wire:
+                wire.send(pickle.dumps(child.Load(tuple(places.items()))))
+                failure = self._failed(wire.await_message(limit_s, self._serve), "loaded")
+                if failure or not self._prepares:
+                    return Loaded(failure)
+                began = time.perf_counter_ns()
+                wire.go()
+                message = wire.await_done(limit_s, self._serve)
+                prepare_us = (time.perf_counter_ns() - began) / 1000
+        except Lost as lost:
+            return Loaded(self._end(lost, "while it took its weights"))
+        return Loaded(self._failure(message) if message else None, prepare_us)
+
+    def run(self, leaves: "Sequence[Tensor]", expected: Expected) -> Run:
+        """One call with the tensors `leaves` (signature order, any strides)."""
+        if self._lost:
+            return Run(self._lost)
+        try:
+            asked = self._call([leaves], expected, self.settings.call_s)
+        except Lost as lost:
+            return Run(self._end(lost, "in forward"))
+        if isinstance(asked, Failure):
+            return Run(asked)
+        arena, places = asked.arena, asked.outputs[0]
+        same_form = asked.template == expected.template and len(asked.declared) == len(places)
+        fits = [
+            same_form and declared.shape == shape and declared.dtype == dtype
+            for declared, shape, dtype in zip(asked.declared, expected.shapes, expected.dtypes, strict=False)
+        ] or [False] * len(places)
+        fits += [False] * (len(places) - len(fits))
+        return Run(
+            template=asked.template,
+            declared=asked.declared,
+            outputs=tuple(arena.take(place) if fit else None for place, fit in zip(places, fits, strict=False)),
+            unwritten=tuple(i for i, place in enumerate(places) if fits[i] and arena.unwritten(place)),
+            changed=tuple(i for i, place in enumerate(asked.inputs[0]) if not arena.same(place, asked.given[0][i])),
+            guards=all(arena.guarded(place) for place in places),
+            forward_us=asked.forward_us,
+            copy_us=asked.copy_us,
+        )
+
+    def window(self, calls: "Sequence[Sequence[Tensor]]", expected: Expected, *, keep: Collection[int] = ()) -> Window:
+        """One call for each element of `calls`, each in memory of its own, back to back."""
+        if self._lost:
+            return Window(self._lost)
+        limit_s = min(self.settings.window_s, self.settings.call_s * len(calls))
+        try:
+            asked = self._call(calls, expected, limit_s)
+        except Lost as lost:
+            return Window(self._end(lost, "in forward"))
+        if isinstance(asked, Failure):
+            return Window(asked)
+        arena = asked.arena
+        kept = []
+        for index in sorted(keep):
+            fit = index not in asked.misfits
+            kept.append((index, tuple(arena.take(place) if fit else None for place in asked.outputs[index])))
+        looked = range(len(calls)) if asked.bytes_in <= _CHECKED_BYTES else sorted(keep)
+        return Window(
+            calls=len(calls),
+            forward_us=asked.forward_us,
+            copy_us=asked.copy_us,
+            outputs=tuple(kept),
+            unwritten=tuple(
+                i for i, places in enumerate(asked.outputs) if any(arena.unwritten(place, _SAMPLES) for place in places)
+            ),
+            changed=tuple(
+                i
+                for i in looked
+                if not all(arena.same(place, leaf) for place, leaf in zip(asked.inputs[i], asked.given[i], strict=True))
+            ),
+            guards=all(arena.guarded(place) for i in looked for place in asked.outputs[i]),
+            waited_us=asked.waited_us,
+            own_us=asked.own_us,
+        )
+
+    def state(self, like: "Mapping[str, Tensor]") -> State:
+        """The tensors of the candidate's state_dict that have the names, shapes and dtypes of `like`."""
+        if self._lost:
+            return State(self._lost)
+        layout = Layout()
+        places = {
+            name: layout.contiguous(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
+            for name, tensor in like.items()
+        }
+        try:
+            arena = self._room(layout)
+            with self._awake() as wire:
+                wire.send(pickle.dumps(child.Read(tuple(places.items()))))
+                message = wire.await_message(self.settings.weights_s, self._serve)
+        except Lost as lost:
+            return State(self._end(lost, "while its state was read"))
+        failure = self._failed(message, "read")
+        copied = message.get("read")
+        if failure or not isinstance(copied, list):
+            return State(failure or self._end(Lost("wrote garbage to its channel to the judge"), ""))
+        return State(tensors=tuple((name, arena.take(place)) for name, place in places.items() if name in copied))
+
     def close(self) -> None:
-        raise NotImplementedError
+        """Ends the child. Idempotent."""
+        if self._wire:
+            self._note_memory()
+            self._wire.close()
+            self._log = self._wire.text
+            self._wire = None
+        if self._arena:
+            self._arena.close()
+            self._arena = None
+        if self._scratch:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = None
+        if not self._lost:
+            self._lost = Failure(Status.RUNTIME_ERROR, "the session is closed")
+
+    def _confine(self) -> str:
+        import torch
+
+        settings = self.settings
+        self._scratch = tempfile.mkdtemp(prefix="kernelwright-scratch-")
+        wire = self._wire = forkserver().spawn()
+        wire.log_bytes = settings.log_bytes
+        order = child.Confine(
+            readable=(*_python_folders(), *_system_files(), *self._granted()),
+            writable=(self._scratch, "/dev/null"),
+            limits=Limits(memory_bytes=settings.memory_bytes),
+            threads=settings.threads or torch.get_num_threads(),
+            allow_weaker=settings.allow_weaker,
+        )
+        try:
+            wire.send(pickle.dumps(order))
+            message = wire.await_message(_CONFINE_S, self._serve)
+        except Lost as lost:
+            self.close()
+            raise SandboxError(f"a fresh child {lost}; it printed: {self._log[-1000:] or 'nothing'}") from lost
+        wire.stop()
+        mine = torch.backends.cpu.get_cpu_capability()
+        if "confined" not in message or message.get("capability") != mine:
+            self.close()
+            why = message.get("why") or f"torch uses {message.get('capability')} there and {mine} here"
+            raise SandboxError(f"a fresh child could not be set up: {why}")
+        self._held = wire.resident_bytes()
+        return str(message["confined"])
+
+    def _granted(self) -> list[str]:
+        compiled = getattr(self._broker, "folder", None) or home() / "compile"
+        return [*map(str, self.settings.readable), *self.problem.import_paths, str(compiled)]
+
+    @contextmanager
+    def _awake(self) -> Iterator[Wire]:
+        """The child runs inside, and only there."""
+        wire = self._wire
+        assert wire is not None
+        wire.resume()
+        yield wire
+        wire.stop()
+        self._note_memory()
+
+    def _note_memory(self) -> None:
+        if self._wire and self._held:
+            used = self._wire.peak_bytes() - self._held - (self._arena.size if self._arena else 0)
+            self._peak = max(self._peak or 0, used)
+
+    def _room(self, layout: Layout) -> Arena:
+        """The arena, known to the child and large enough for `layout`."""
+        wire = self._wire
+        assert wire is not None
+        if self._arena is None or self._arena.size < layout.size:
+            if self._arena:
+                self._arena.close()
+            self._arena = Arena(layout.size + layout.size // 4)
+            wire.memory_limit = self._held + self.settings.memory_bytes + 2 * self._arena.size
+            wire.resume()
+            wire.send(pickle.dumps(child.Map()), (self._arena.file,))
+        return self._arena
+
+    def _call(self, calls: "Sequence[Sequence[Tensor]]", expected: Expected, limit_s: float) -> "_Asked | Failure":
+        given = [_given(self.problem, leaves) for leaves in calls]
+        layout = Layout()
+        inputs = [_places(self.problem, layout, leaves) for leaves in given]
+        bytes_in = layout.size
+        outputs = [
+            tuple(
+                layout.contiguous(dtype, shape) for dtype, shape in zip(expected.dtypes, expected.shapes, strict=True)
+            )
+            for _ in calls
+        ]
+        arena = self._room(layout)
+        order = child.Call(tuple(inputs), tuple(outputs), expected.template)
+        with self._awake() as wire:
+            wire.send(pickle.dumps(order))
+            failure = self._failed(wire.await_message(self.settings.call_s, self._serve), "ready")
+            if failure:
+                return failure
+            # The child has built its tensors and is stopped; only now are the inputs written. Whatever it does with
+            # them it does on the clock.
+            wire.stop()
+            for places, leaves in zip(inputs, given, strict=True):
+                for place, leaf in zip(places, leaves, strict=True):
+                    arena.put(place, leaf)
+            for places in outputs:
+                for place in places:
+                    arena.poison(place)
+            waited, own = wire.waited_ns(), time.process_time_ns()
+            began = time.perf_counter_ns()
+            wire.go()
+            message = wire.await_done(limit_s, self._serve)
+            returned = time.perf_counter_ns()
+            wire.stop()
+            own, waited = time.process_time_ns() - own, wire.waited_ns() - waited
+            if message:
+                return self._failure(message)
+            copying = time.perf_counter_ns()
+            wire.go()
+            message = wire.await_done(limit_s, self._serve)
+            copied = time.perf_counter_ns()
+            wire.stop()
+            if message:
+                return self._failure(message)
+            wire.resume()
+            message = wire.await_message(self.settings.call_s, self._serve)
+            failure = self._failed(message, "returned")
+            if failure:
+                return failure
+        misfits = message.get("misfits", [])
+        template, declared = _declared(message["returned"])
+        return _Asked(
+            arena=arena,
+            given=given,
+            inputs=inputs,
+            outputs=outputs,
+            bytes_in=bytes_in,
+            template=template,
+            declared=declared,
+            misfits=frozenset(i for i in misfits if isinstance(i, int)) if isinstance(misfits, list) else frozenset(),
+            forward_us=(returned - began) / 1000,
+            copy_us=(copied - copying) / 1000,
+            waited_us=waited / 1000,
+            own_us=own / 1000,
+        )
+
+    def _serve(self, message: dict[str, Any]) -> bytes | None:
+        """Answers a build request."""
+        if "build" not in message:
+            return None
+        self._builds += 1
+        began = time.perf_counter()
+        try:
+            if self._builds > _MOST_BUILDS:
+                raise CompileError(f"a candidate may compile at most {_MOST_BUILDS} sources")
+            answer = encode(self._broker.build(self._request(message["build"])))
+        except KernelwrightError as error:
+            kind = "MissingError" if isinstance(error, MissingError) else "CompileError"
+            answer = {"error": kind, "message": str(error)}
+        finally:
+            self._build_s += time.perf_counter() - began
+        return pickle.dumps(answer)
+
+    def _request(self, asked: Any) -> BuildRequest:
+        try:
+            request = decode(BuildRequest, asked)
+        except (TypeError, ValueError, KeyError, AttributeError):
+            raise CompileError("the request to compile is malformed") from None
+        words = [request.language, request.source, *(word for option in request.options for word in option)]
+        if not all(isinstance(word, str) for word in words):
+            raise CompileError("the request to compile is malformed")
+        if request.language == "inductor" and request.source != self.problem.source:
+            raise CompileError("Inductor compiles the problem's own source and no other: it runs that text outside")
+        return request
+
+    def _failed(self, message: dict[str, Any], wanted: str) -> Failure | None:
+        """The failure a message tells of; None if it is the one that was wanted."""
+        return None if wanted in message and "failed" not in message else self._failure(message)
+
+    def _failure(self, message: dict[str, Any]) -> Failure:
+        if "failed" not in message:
+            return self._end(Lost("wrote garbage to its channel to the judge"), "")
+        status = {"CompileError": Status.COMPILE_ERROR, "MissingError": Status.UNSUPPORTED}
+        return Failure(
+            status.get(str(message["failed"]), Status.RUNTIME_ERROR), str(message.get("why"))[:_WHY_CHARACTERS]
+        )
+
+    def _end(self, lost: Lost, when: str) -> Failure:
+        status = Status.TIMEOUT if isinstance(lost, Late) else Status.RUNTIME_ERROR
+        self._lost = Failure(status, f"the candidate {lost} {when}".strip())
+        self.close()
+        return self._lost
+
+
+@dataclass
+class _Asked:
+    """What one order to call gave."""
+
+    arena: Arena
+    given: "list[list[Tensor]]"
+    inputs: list[tuple[Place, ...]]
+    outputs: list[tuple[Place, ...]]
+    bytes_in: int
+    template: str
+    declared: tuple[Declared, ...]
+    misfits: frozenset[int]
+    forward_us: float
+    copy_us: float
+    waited_us: float
+    own_us: float
+
+
+_CONFINE_S = 180.0
+"""A first child waits until the forkserver has imported torch."""
+_CHECKED_BYTES = 64 << 20
+"""Up to this, the inputs and guards of all timed calls are compared; beyond, those of the kept ones."""
+_SAMPLES = 16
+_MOST_BUILDS = 64
+_WHY_CHARACTERS = 2000
+
+
+def _given(problem: Problem, leaves: "Sequence[Tensor]") -> "list[Tensor]":
+    """The leaves as plain memory; where the signature says two are one tensor, they are."""
+    plain = [leaf.detach().resolve_conj().resolve_neg() for leaf in leaves]
+    for index, spec in enumerate(problem.signature.tensors):
+        if spec.alias_of is not None:
+            plain[index] = plain[spec.alias_of]
+    return plain
+
+
+def _places(problem: Problem, layout: Layout, leaves: "Sequence[Tensor]") -> tuple[Place, ...]:
+    places: list[Place] = []
+    for index, leaf in enumerate(leaves):
+        specs = problem.signature.tensors
+        alias = specs[index].alias_of if index < len(specs) else None
+        places.append(layout.like(leaf) if alias is None else places[alias])
+    return tuple(places)
+
+
+def _declared(returned: Any) -> tuple[str, tuple[Declared, ...]]:
+    """What a child says of its result, as far as it is well-formed."""
+    if not isinstance(returned, dict) or not isinstance(returned.get("tensors"), list):
+        return "", ()
+    found = []
+    for item in returned["tensors"][:1000]:
+        try:
+            found.append(
+                Declared(
+                    kind=str(item["kind"])[:100],
+                    dtype=str(item["dtype"])[:100],
+                    shape=tuple(int(size) for size in item["shape"]),
+                    stride=tuple(int(size) for size in item["stride"]),
+                    device=str(item["device"])[:100],
+                    input_alias=None if item["input_alias"] is None else int(item["input_alias"]),
+                    output_alias=None if item["output_alias"] is None else int(item["output_alias"]),
+                    state_alias=None if item["state_alias"] is None else str(item["state_alias"])[:200],
+                )
+            )
+        except (TypeError, ValueError, KeyError, OverflowError):
+            return "", ()
+    return str(returned.get("template"))[:10000], tuple(found)
+
+
+def _python_folders() -> list[str]:
+    """Where this Python and its packages lie."""
+    import kernelwright
+
+    found = [sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(kernelwright.__file__).parent)]
+    packages = ("site-packages", "dist-packages", "lib-dynload")
+    found += [entry for entry in sys.path if Path(entry).name in packages or entry == site.getusersitepackages()]
+    # An editable install or a wheel unpacked elsewhere: what is imported already may import more of itself.
+    for name in ("torch", "numpy"):
+        file = getattr(sys.modules.get(name), "__file__", None)
+        found += [str(Path(file).parent)] if file else []
+    if sys.base_prefix.startswith("/nix/"):
+        found.append("/nix/store")
+    return sorted(set(found))
+
+
+def _system_files() -> list[str]:
+    return [
+        "/usr",
+        "/lib",
+        "/lib64",
+        "/etc/ld.so.cache",
+        "/etc/localtime",
+        "/dev/urandom",
+        "/dev/null",
+        "/proc/cpuinfo",
+        "/proc/meminfo",
+        "/sys/devices/system/cpu",
+    ]
+
+
+class NullSession:
+    """The interface of Session for the device "null": in this process, trusted, without sandbox and without time."""
+
+    def __init__(self, problem: Problem, candidate: Candidate, *, weights: "Mapping[str, Tensor]", **_: Any) -> None:
+        self.problem, self.candidate = problem, candidate
+        self._weights = weights
+        self._module: Any = None
+        self._lost: Failure | None = None
+        self.log = ""
+        self.peak_memory_bytes: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def lost(self) -> Failure | None:
+        """The failure that ended the session, if any."""
+        return self._lost
+
+    def start(self) -> Started:
+        """Constructs and loads weights."""
+        from kernelwright.graph.reference import load_text
+        from kernelwright.targets import load_candidate
+
+        problem = self.problem
+        try:
+            reference = load_text(problem.source, problem.name, import_paths=problem.import_paths)
+            self._module = load_candidate(
+                self.candidate,
+                reference.get_init_inputs(),
+                weights=self._weights,
+                training=problem.numerics.training,
+            )
+        except Exception as error:  # a candidate's text may raise anything
+            self._lost = _raised(error)
+        return Started(self._lost, confinement="none: in the judge's own process")
+
+    def load_weights(self, weights: "Mapping[str, Tensor]") -> Loaded:
+        """Replaces all weights and calls prepare() again."""
+        from kernelwright.targets import prepare
+
+        if self._lost:
+            return Loaded(self._lost)
+        try:
+            self._module.load_state_dict(dict(weights))
+            prepare(self._module)
+        except Exception as error:  # as above
+            return Loaded(_raised(error))
+        return Loaded()
+
+    def run(self, leaves: "Sequence[Tensor]", expected: Expected) -> Run:
+        """One call."""
+        window = self.window([leaves], expected, keep=(0,))
+        if window.failure:
+            return Run(window.failure)
+        outputs = window.outputs[0][1]
+        return Run(
+            template=expected.template if all(output is not None for output in outputs) else "",
+            outputs=outputs,
+            changed=(0,) if window.changed else (),
+        )
+
+    def window(self, calls: "Sequence[Sequence[Tensor]]", expected: Expected, *, keep: Collection[int] = ()) -> Window:
+        """The calls, one after the other; no time is taken."""
+        import torch
+
+        from kernelwright.records import unflatten
+
+        if self._lost:
+            return Window(self._lost)
+        outputs, changed = [], []
+        for index, leaves in enumerate(calls):
+            given = [leaf.clone() for leaf in _given(self.problem, leaves)]
+            call = unflatten(self.problem.signature.arguments, given)
+            try:
+                with torch.set_grad_enabled(self.problem.signature.grad):
+                    result = self._module(*call["args"], **call["kwargs"])
+                found, template = flatten(result, lambda value: isinstance(value, torch.Tensor))
+            except Exception as error:  # as above
+                return Window(_raised(error))
+            if not all(torch.equal(mine, theirs) for mine, theirs in zip(given, leaves, strict=True)):
+                changed.append(index)
+            if index in keep:
+                fits = template == expected.template and Expected.of(result) == expected
+                outputs.append((index, tuple(leaf.detach().clone() if fits else None for leaf in found)))
+        return Window(calls=len(calls), outputs=tuple(outputs), changed=tuple(changed))
+
+    def state(self, like: "Mapping[str, Tensor]") -> State:
+        """Entries of the state_dict."""
+        if self._lost:
+            return State(self._lost)
+        found = self._module.state_dict()
+        return State(tensors=tuple((name, found[name].clone()) for name in like if name in found))
+
+    def close(self) -> None:
+        """Drops the module."""
+        self._module = None
+        self._lost = self._lost or Failure(Status.RUNTIME_ERROR, "the session is closed")
+
+
+def _raised(error: Exception) -> Failure:
+    status = Status.RUNTIME_ERROR
+    if isinstance(error, CompileError):
+        status = Status.COMPILE_ERROR
+    elif isinstance(error, MissingError):
+        status = Status.UNSUPPORTED
+    return Failure(status, f"{type(error).__name__}: {error}"[:_WHY_CHARACTERS])

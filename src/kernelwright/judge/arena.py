@@ -1,0 +1,215 @@
+"""Memory shared by judge and child: inputs go in, results are copied out, each in a place with guard zones.
+
+An arena is one anonymous file mapped on both sides. The judge alone decides what lies where and how large it is; the
+child is told places and can damage contents only, which the judge's checks are there to see.
+"""
+
+import ctypes
+import mmap
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_ALIGN = 64
+"""As torch aligns its own memory."""
+_GUARD = 256
+_LEAD_ELEMENTS = 4096
+"""Storage offsets up to this are kept as they are; larger ones shrink by a multiple of 64."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor lies. Its storage begins at `offset`; `lead` elements lie before its first."""
+
+    offset: int
+    span_bytes: int
+    """From the start of the storage to the last element."""
+    dtype: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    lead: int = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether it has no element."""
+        return 0 in self.shape
+
+
+class Layout:
+    """Places one after the other, with room for guards between them."""
+
+    def __init__(self) -> None:
+        self.size = _GUARD
+
+    def like(self, tensor: "Tensor") -> Place:
+        """A place for a tensor with the strides, and within bounds the storage offset, of `tensor`."""
+        lead = int(tensor.storage_offset())
+        if lead > _LEAD_ELEMENTS:
+            lead = _LEAD_ELEMENTS + lead % _ALIGN
+        return self._add(_name(tensor), tuple(tensor.shape), tensor.stride(), lead, tensor.element_size())
+
+    def contiguous(self, dtype: str, shape: tuple[int, ...]) -> Place:
+        """A place for a contiguous tensor."""
+        import torch
+
+        stride, step = [], 1
+        for size in reversed(shape):
+            stride.append(step)
+            step *= max(size, 1)
+        return self._add(dtype, shape, tuple(reversed(stride)), 0, getattr(torch, dtype).itemsize)
+
+    def _add(self, dtype: str, shape: tuple[int, ...], stride: tuple[int, ...], lead: int, itemsize: int) -> Place:
+        elements = 0 if 0 in shape else 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+        span = (lead + elements) * itemsize
+        place = Place(self.size, span, dtype, shape, stride, lead)
+        self.size = -(-(self.size + span + _GUARD) // _ALIGN) * _ALIGN
+        return place
+
+
+class Arena:
+    """The judge's side. `size` is fixed; for more, make another."""
+
+    def __init__(self, size: int) -> None:
+        self.size = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        self.file = _anonymous_file(self.size)
+        self._map = mmap.mmap(self.file, self.size)
+        self._bytes = numpy.frombuffer(self._map, dtype=numpy.uint8)
+        self._base = self._bytes.ctypes.data
+        # Words of it in a result mean that nothing was written there. Secret, so that no value can equal it.
+        self._poison = numpy.frombuffer(secrets.token_bytes(1 << 16), dtype=numpy.uint8)
+
+    def close(self) -> None:
+        """Gives the memory back once the child has let go of it too."""
+        if self.file >= 0:
+            os.close(self.file)
+            self.file = -1
+            del self._bytes
+            self._map.close()
+
+    def put(self, place: Place, tensor: "Tensor") -> None:
+        """Copies `tensor`, for which the place was made, with the gaps between its elements. One thread, no torch:
+        libgomp's helpers would still be spinning when the clock starts."""
+        if not place.empty:
+            size = tensor.element_size()
+            ctypes.memmove(
+                self._base + place.offset + place.lead * size, tensor.data_ptr(), place.span_bytes - place.lead * size
+            )
+
+    def same(self, place: Place, tensor: "Tensor") -> bool:
+        """Whether the place still holds what `put` wrote there, bit for bit."""
+        if place.empty:
+            return True
+        size = tensor.element_size()
+        start = place.offset + place.lead * size
+        count = place.span_bytes - place.lead * size
+        held = self._bytes[start : start + count]
+        given = numpy.ctypeslib.as_array(ctypes.cast(tensor.data_ptr(), ctypes.POINTER(ctypes.c_uint8)), shape=(count,))
+        return bool(numpy.array_equal(held, given))
+
+    def poison(self, place: Place) -> None:
+        """Fills the place and its guards with a pattern nobody can know."""
+        start, end = place.offset - _GUARD, place.offset + place.span_bytes + _GUARD
+        pattern = len(self._poison)
+        for first in range(start - start % pattern, min(end, self.size), pattern):
+            low, high = max(first, start), min(first + pattern, end, self.size)
+            self._bytes[low:high] = self._poison[low - first : high - first]
+
+    def guarded(self, place: Place) -> bool:
+        """Whether the guards around a poisoned place are intact."""
+        end = place.offset + place.span_bytes
+        before = self._poisoned(place.offset - _GUARD, place.offset)
+        after = self._poisoned(end, min(end + _GUARD, self.size))
+        return bool(before.all() and after.all())
+
+    def unwritten(self, place: Place, samples: int = 0) -> bool:
+        """Whether some aligned word of a poisoned place still holds the poison. `samples` > 0: looks at that many
+        words only, and says yes only if all of them do."""
+        start, end = -(-place.offset // 8) * 8, (place.offset + place.span_bytes) // 8 * 8
+        if end <= start:
+            return False
+        if samples:
+            for _ in range(samples):
+                word = start + secrets.randbelow((end - start) // 8) * 8
+                if not self._poisoned(word, word + 8).all():
+                    return False
+            return True
+        pattern = len(self._poison)
+        words = self._poison.view(numpy.uint64)
+        for first in range(start - start % pattern, end, pattern):
+            low, high = max(first, start), min(first + pattern, end)
+            held = self._bytes[low:high].view(numpy.uint64)
+            if (held == words[(low - first) // 8 : (high - first) // 8]).any():
+                return True
+        return False
+
+    def take(self, place: Place) -> "Tensor":
+        """A private copy of what lies there."""
+        import torch
+
+        result = torch.empty_strided(place.shape, place.stride, dtype=getattr(torch, place.dtype))
+        if not place.empty:
+            ctypes.memmove(result.data_ptr(), self._base + place.offset, place.span_bytes)
+        return result
+
+    def _poisoned(self, start: int, end: int) -> "numpy.ndarray":
+        """For each byte of the arena from `start`, whether it is poison. Places are cut at the pattern's repeats."""
+        wanted = numpy.take(self._poison, range(start, end), mode="wrap")
+        return self._bytes[start:end] == wanted
+
+
+class ChildArena:
+    """The child's side: tensors on the shared memory."""
+
+    def __init__(self, file: int) -> None:
+        size = os.fstat(file).st_size
+        # Page tables filled at once, so that no timed call pays for the first touch of a page.
+        flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+        self._map = mmap.mmap(file, size, flags=flags)
+        os.close(file)
+
+    def tensor(self, place: Place) -> "Tensor":
+        """The tensor at `place`, with a storage of its own."""
+        import torch
+
+        dtype = getattr(torch, place.dtype)
+        if place.empty:
+            return torch.empty_strided(place.shape, place.stride, dtype=dtype)
+        flat = torch.frombuffer(self._map, dtype=dtype, count=place.span_bytes // dtype.itemsize, offset=place.offset)
+        return flat.as_strided(place.shape, place.stride, place.lead)
+
+
+def fits(tensors: "Sequence[Tensor]") -> str:
+    """Why some of these tensors cannot be handed to a child, as a sentence; empty if they can."""
+    for index, tensor in enumerate(tensors):
+        if tensor.device.type != "cpu" or tensor.layout is not _strided():
+            return f"input {index} is a {tensor.layout} tensor on {tensor.device}; only dense tensors on the CPU cross"
+    return ""
+
+
+def _strided() -> object:
+    import torch
+
+    return torch.strided
+
+
+def _name(tensor: "Tensor") -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _anonymous_file(size: int) -> int:
+    if sys.platform == "linux":
+        file = os.memfd_create("kernelwright", os.MFD_CLOEXEC)
+    else:
+        with tempfile.NamedTemporaryFile(prefix="kernelwright-", delete=True) as named:
+            file = os.dup(named.fileno())
+    os.ftruncate(file, size)
+    return file

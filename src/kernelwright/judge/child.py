@@ -1,0 +1,306 @@
+"""What runs in a child: it confines itself, then does what the judge orders, one candidate in all.
+
+This code shares its process with the candidate, which may change any of it. Therefore nothing here decides anything: a
+lie told from here can only make the candidate fail, or cost it time on the judge's clock.
+"""
+
+import gc
+import json
+import os
+import pickle
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from kernelwright.errors import CompileError, MissingError
+from kernelwright.judge import frames
+from kernelwright.judge.arena import ChildArena, Place
+from kernelwright.records import Build, BuildRequest, Candidate, Problem, decode, encode, flatten, unflatten
+from kernelwright.sandbox import Limits, confine
+
+_TRACE_CHARACTERS = 2000
+
+
+@dataclass(frozen=True)
+class Confine:
+    """First order: close the sandbox."""
+
+    readable: tuple[str, ...]
+    writable: tuple[str, ...]
+    limits: Limits
+    threads: int
+    allow_weaker: bool
+
+
+@dataclass(frozen=True)
+class Construct:
+    """Make the candidate's module."""
+
+    problem: Problem
+    candidate: Candidate
+
+
+@dataclass(frozen=True)
+class Map:
+    """The file that comes along is the arena from now on."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """Load weights from the arena; then, on a go, prepare()."""
+
+    weights: tuple[tuple[str, Place], ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """Call the module once for each element; on a first go run them, on a second copy the results out."""
+
+    inputs: tuple[tuple[Place, ...], ...]
+    outputs: tuple[tuple[Place, ...], ...]
+    template: str
+
+
+@dataclass(frozen=True)
+class Read:
+    """Copy entries of the state_dict out."""
+
+    state: tuple[tuple[str, Place], ...]
+
+
+class _Broker:
+    """Asks the judge for builds."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+
+    def build(self, request: BuildRequest) -> Build:
+        _tell(self._channel, {"build": encode(request)})
+        body, _ = frames.receive(self._channel)
+        answer = pickle.loads(body)
+        if "path" in answer:
+            return decode(Build, answer)
+        kind = MissingError if answer["error"] == "MissingError" else CompileError
+        raise MissingError(answer["message"]) if kind is MissingError else CompileError(answer["message"])
+
+
+def main(channel: socket.socket) -> None:
+    """Serves orders until the judge closes the channel."""
+    module: Any = None
+    arena: ChildArena | None = None
+    problem: Problem | None = None
+    while True:
+        try:
+            body, files = frames.receive(channel)
+        except EOFError:
+            return
+        order = pickle.loads(body)
+        try:
+            if isinstance(order, Confine):
+                _tell(channel, _confine(order))
+            elif isinstance(order, Map):
+                arena = ChildArena(files[0])
+            elif isinstance(order, Construct):
+                problem = order.problem
+                module = _construct(order, _Broker(channel))
+                _tell(channel, {"constructed": callable(getattr(module, "prepare", None))})
+            elif isinstance(order, Load):
+                assert arena is not None and problem is not None
+                _load(module, {name: arena.tensor(place) for name, place in order.weights}, problem.numerics.training)
+                _tell(channel, {"loaded": True})
+                if callable(getattr(module, "prepare", None)):
+                    _await_go(channel, partial(_prepare, module))
+            elif isinstance(order, Call):
+                assert arena is not None and problem is not None
+                _call(channel, module, problem, arena, order)
+            elif isinstance(order, Read):
+                assert arena is not None
+                _tell(channel, {"read": _read(module, arena, order)})
+        except BaseException as error:  # foreign code may raise anything, SystemExit and KeyboardInterrupt too
+            _tell(channel, _failure(error))
+            del error
+
+
+def _confine(order: Confine) -> dict[str, Any]:
+    import ctypes
+
+    import torch
+
+    os.setpgid(0, 0)
+    scratch = order.writable[0]
+    os.environ.update(TMPDIR=scratch, HOME=scratch, USER="nobody")
+    os.chdir(scratch)
+    # Asked before the files are closed: with /proc/cpuinfo unreadable torch would silently run its slowest kernels.
+    capability = torch.backends.cpu.get_cpu_capability()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGKILL: not to outlive the forkserver
+    confinement = confine(order.readable, order.writable, order.limits, allow_weaker=order.allow_weaker)
+    torch.set_num_threads(order.threads)
+    return {"confined": str(confinement), "capability": capability}
+
+
+def _construct(order: Construct, broker: _Broker) -> Any:
+    import torch
+
+    from kernelwright.graph.reference import load_text
+    from kernelwright.targets import use_broker
+    from kernelwright.targets.program import load_candidate
+
+    use_broker(broker)
+    reference = load_text(order.problem.source, order.problem.name, import_paths=order.problem.import_paths)
+    torch.manual_seed(0)
+    init_args = reference.get_init_inputs()
+    torch.manual_seed(0)
+    return load_candidate(order.candidate, init_args, training=order.problem.numerics.training)
+
+
+def _load(module: Any, weights: Mapping[str, Any], training: bool) -> None:
+    module.load_state_dict(dict(weights))
+    module.train(training)
+
+
+def _prepare(module: Any) -> None:
+    import torch
+
+    with torch.no_grad():
+        module.prepare()
+
+
+def _call(channel: socket.socket, module: Any, problem: Problem, arena: ChildArena, order: Call) -> None:
+    import torch
+
+    arguments = [_arguments(problem, [arena.tensor(place) for place in places]) for places in order.inputs]
+    slots = [[arena.tensor(place) for place in places] for places in order.outputs]
+    results: list[Any] = []
+    grad = torch.enable_grad if problem.signature.grad else torch.no_grad
+    dtype = problem.numerics.autocast
+    cast = torch.autocast("cpu", dtype=getattr(torch, dtype)) if dtype else nullcontext()
+
+    def forward() -> None:
+        with grad(), cast:
+            for args, kwargs in arguments:
+                results.append(module(*args, **kwargs))
+
+    told: dict[str, Any] = {}
+
+    def copy() -> None:
+        with torch.no_grad():
+            for place, (result, slot) in enumerate(zip(results, slots, strict=True)):
+                leaves, template = flatten(result, _is_tensor)
+                fit = [_fits(leaf, target) for leaf, target in zip(leaves, slot, strict=False)]
+                if template != order.template or not all(fit):
+                    told.setdefault("misfits", []).append(place)
+                for good, leaf, target in zip(fit, leaves, slot, strict=False):
+                    if good:
+                        target.copy_(leaf)
+
+    _tell(channel, {"ready": True})
+    gc.collect()
+    gc.disable()
+    try:
+        if _await_go(channel, forward) and _await_go(channel, copy):
+            told["returned"] = _declared(results[0], arguments[0], module)
+            _tell(channel, told)
+    finally:
+        gc.enable()
+
+
+def _arguments(problem: Problem, tensors: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    for index, spec in enumerate(problem.signature.tensors):
+        if spec.alias_of is not None:
+            tensors[index] = tensors[spec.alias_of]
+    call = unflatten(problem.signature.arguments, tensors)
+    return list(call["args"]), dict(call["kwargs"])
+
+
+def _is_tensor(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor)
+
+
+def _fits(leaf: Any, slot: Any) -> bool:
+    return leaf.shape == slot.shape and leaf.dtype == slot.dtype
+
+
+def _declared(result: Any, arguments: tuple[list[Any], dict[str, Any]], module: Any) -> dict[str, Any]:
+    leaves, template = flatten(result, _is_tensor)
+    inputs, _ = flatten({"args": arguments[0], "kwargs": arguments[1]}, _is_tensor)
+    state = dict(module.state_dict(keep_vars=True))
+    described = []
+    for index, leaf in enumerate(leaves):
+        described.append(
+            {
+                "kind": type(leaf).__name__,
+                "dtype": str(leaf.dtype).removeprefix("torch."),
+                "shape": list(leaf.shape),
+                "stride": list(leaf.stride()) if _dense(leaf) else [],
+                "device": str(leaf.device),
+                "input_alias": _alias(leaf, list(enumerate(inputs))),
+                "output_alias": _alias(leaf, list(enumerate(leaves[:index]))),
+                "state_alias": _alias(leaf, list(state.items())),
+            }
+        )
+    return {"template": template, "tensors": described}
+
+
+def _dense(tensor: Any) -> bool:
+    import torch
+
+    return tensor.layout is torch.strided
+
+
+def _alias(leaf: Any, others: Sequence[tuple[Any, Any]]) -> Any:
+    """The name of the first of `others` that lives in the same storage."""
+    if not _dense(leaf) or not leaf.numel():
+        return None
+    mine = leaf.untyped_storage()
+    for name, other in others:
+        if _is_tensor(other) and _dense(other) and other.untyped_storage().data_ptr() == mine.data_ptr():
+            return name
+    return None
+
+
+def _read(module: Any, arena: ChildArena, order: Read) -> list[str]:
+    import torch
+
+    found = module.state_dict()
+    copied = []
+    with torch.no_grad():
+        for name, place in order.state:
+            slot = arena.tensor(place)
+            if name in found and _fits(found[name], slot):
+                slot.copy_(found[name])
+                copied.append(name)
+    return copied
+
+
+def _await_go(channel: socket.socket, step: Callable[[], None]) -> bool:
+    """Does the step on the judge's word and reports it done; False where it raised, which is told instead."""
+    token, _ = frames.receive(channel)
+    try:
+        step()
+    except BaseException as error:  # see main
+        _tell(channel, _failure(error))
+        return False
+    frames.send(channel, b"D" + token)
+    return True
+
+
+def _tell(channel: socket.socket, message: Mapping[str, Any]) -> None:
+    sys.stdout.flush()  # print() must not be lost with the process
+    frames.send(channel, b"J" + json.dumps(message).encode())
+
+
+def _failure(error: BaseException) -> dict[str, Any]:
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    trace = "".join(traceback.format_exception(error))
+    sys.stderr.write(trace[-_TRACE_CHARACTERS:])
+    sys.stderr.flush()
+    kinds = [kind.__name__ for kind in type(error).__mro__]
+    return {"failed": next((kind for kind in kinds if kind in ("CompileError", "MissingError")), kinds[0]), "why": text}

@@ -1,0 +1,145 @@
+"""Starts children for sessions: one forkserver (nursery.py) a process, with torch imported once."""
+
+import atexit
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+
+from kernelwright.errors import SandboxError
+from kernelwright.judge import frames
+from kernelwright.judge.wire import Wire
+
+# What a child may know of its surroundings. A list of what is allowed, since keys have any name.
+_KEPT = ("PATH", "LANG", "TZ", "LD_LIBRARY_PATH", "LD_PRELOAD", "KERNELWRIGHT_HOME", "XDG_CACHE_HOME", "HOME", "USER")
+_KEPT_PREFIXES = ("LC_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "ATEN_", "DYLD_", "MALLOC_", "PYTHONHASHSEED")
+_SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL", "AUTH")
+
+SETTINGS = {
+    # glibc's own upper bounds. Results of timed calls are all held until the window ends; with these their memory comes
+    # from the heap that the window before has left, as it would in a loop that drops each result at once.
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+}
+"""Of the children's environment, what changes speed and is not the user's. OMP_* stay as the user has them: a helper
+thread of libgomp spins 5 ms after its work, which disturbs nobody since an idle child is stopped."""
+
+_START_S = 120
+
+
+def environment() -> dict[str, str]:
+    """The environment of children: the parts of this process's that they need, and SETTINGS."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if (name in _KEPT or name.startswith(_KEPT_PREFIXES))
+        and not any(word in name.upper() for word in _SECRET_WORDS)
+    }
+    return kept | {name: value for name, value in SETTINGS.items() if name not in kept}
+
+
+def settings() -> tuple[tuple[str, str], ...]:
+    """What of the children's environment changes speed, sorted: for records.Environment."""
+    prefixes = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "ATEN_", "MALLOC_")
+    return tuple(sorted((name, value) for name, value in environment().items() if name.startswith(prefixes)))
+
+
+class Forkserver:
+    """Starts at the first `spawn`, or ahead of need with `start`. Thread-safe. Ends with this process at the latest."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+
+    def start(self) -> None:
+        """Begins to import torch over there; does not wait for it."""
+        with self._lock:
+            self._running()
+
+    def spawn(self) -> Wire:
+        """A new child, not yet confined. Raises SandboxError where there is no forkserver to be had."""
+        channel, theirs = socket.socketpair()
+        log, their_log = os.pipe()
+        told, tell = os.pipe()
+        try:
+            with self._lock:
+                pid = self._ask(theirs.fileno(), their_log, tell)
+        except (OSError, EOFError) as error:
+            channel.close()
+            os.close(log)
+            os.close(told)
+            raise SandboxError(f"no child process could be started: {error}") from error
+        finally:
+            theirs.close()
+            os.close(their_log)
+            os.close(tell)
+        return Wire(pid, channel, log, told)
+
+    def close(self) -> None:
+        """Ends the forkserver and every child of it."""
+        with self._lock:
+            if self._channel is not None:
+                self._channel.close()
+                self._channel = None
+            if self._process is not None:
+                try:
+                    self._process.wait(5)
+                except subprocess.TimeoutExpired:
+                    self._process.kill()
+                    self._process.wait()
+                self._process = None
+
+    def _ask(self, *files: int) -> int:
+        for attempt in (1, 2):
+            channel = self._running()
+            try:
+                frames.send(channel, b"child", files)
+                answer = channel.recv(4, socket.MSG_WAITALL)
+                if len(answer) == 4:
+                    return struct.unpack("<I", answer)[0]
+                raise EOFError("the forkserver ended")
+            except (OSError, EOFError):
+                # It was killed, from outside or for memory: once more with a new one.
+                self._process, self._channel = None, None
+                if attempt == 2:
+                    raise
+        raise AssertionError
+
+    def _running(self) -> socket.socket:
+        if self._channel is not None and self._process is not None and self._process.poll() is None:
+            return self._channel
+        ours, theirs = socket.socketpair()
+        ours.settimeout(_START_S)
+        path = [entry for entry in sys.path if entry and os.path.exists(entry)]
+        start = (
+            f"import sys; sys.path[:] = {path!r}; from kernelwright.judge.nursery import main; main({theirs.fileno()})"
+        )
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", start],
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C in the terminal is the judge's business
+                cwd="/",
+            )
+        self._channel = ours
+        return ours
+
+
+_lock = threading.Lock()
+_servers: dict[int, Forkserver] = {}
+
+
+def forkserver() -> Forkserver:
+    """This process's forkserver (a forked process gets one of its own)."""
+    with _lock:
+        pid = os.getpid()
+        if pid not in _servers:
+            _servers.clear()
+            _servers[pid] = Forkserver()
+            atexit.register(_servers[pid].close)
+        return _servers[pid]
