@@ -32,11 +32,11 @@ from kernelwright.records import (
     Trial,
     Verdict,
 )
+from kernelwright.search.bench import Court
 from kernelwright.search.conduct import Plan, choose_writers, conduct
 from kernelwright.writers import Bench, Writer
 
-FACTS = Facts("null", "null", "null")
-HERE = Environment(FACTS, system="", python="", torch="", threads=1)
+HERE = Environment(Facts("null", "null", "null"), system="", python="", torch="", threads=1)
 PROBLEM = Problem("toy", "class Model: ...", Signature((), '{"args": [], "kwargs": {}}'))
 
 
@@ -133,7 +133,7 @@ def hunt(
     watch: Watcher | None = None,
 ) -> Outcome:
     plan = Plan(PROBLEM, "null", writers, budget_s, attempts)
-    return conduct(plan, judge or SayingJudge(), (HERE.digest, "1"), FACTS, archive or Archive(None), watch)
+    return conduct(plan, Court(judge or SayingJudge(), HERE, "1"), archive or Archive(None), watch)
 
 
 def eager(text: str = "100") -> SayingWriter:

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.records import Candidate, Case, EventKind, Status, Trial, Verdict
+from kernelwright.records import Candidate, Case, Environment, EventKind, Status, Trial, Verdict
 from kernelwright.search.journal import Journal
 
 
@@ -20,6 +20,16 @@ class Jury(Protocol):
     def hold(self, candidate: Candidate) -> None: ...
 
 
+@dataclass(frozen=True)
+class Court:
+    """A judge, and under which conditions its verdicts stand."""
+
+    judge: Jury
+    environment: Environment
+    version: str
+    """Of the judge's rules."""
+
+
 class AttemptsSpent(KernelwrightError):
     """A writer has submitted as often as it may. Ends its `write`; it is no failure."""
 
@@ -27,9 +37,8 @@ class AttemptsSpent(KernelwrightError):
 class Docket:
     """The candidates before the judge. Each is judged once a run, whoever brings it and how often."""
 
-    def __init__(self, judge: Jury, journal: Journal, threads: Executor, standing: tuple[str, str]) -> None:
-        """`standing` is the environment's digest and the judge's version, under which an earlier verdict counts."""
-        self._judge, self._journal, self._threads, self._standing = judge, journal, threads, standing
+    def __init__(self, court: Court, journal: Journal, threads: Executor) -> None:
+        self._court, self._judge, self._journal, self._threads = court, court.judge, journal, threads
         self._pending: dict[str, Future[Verdict]] = {}
 
     @property
@@ -44,7 +53,7 @@ class Docket:
             return here.verdict
         if candidate.baseline:
             return None
-        verdict = self._journal.known(candidate, *self._standing)
+        verdict = self._journal.known(candidate, self._court.environment.digest, self._court.version)
         if verdict:
             self._journal.judged(candidate, verdict, EventKind.REUSED)
         return verdict

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.archive import Archive
 from kernelwright.errors import UnknownNameError
 from kernelwright.plugins import find, members
-from kernelwright.records import Entry, EventKind, Facts, Outcome, Problem, Status
+from kernelwright.records import Entry, EventKind, Outcome, Problem, Status
 from kernelwright.search import select
-from kernelwright.search.bench import AttemptsSpent, Docket, Jury, WriterBench
+from kernelwright.search.bench import AttemptsSpent, Court, Docket, WriterBench
 from kernelwright.search.budget import Deadline
 from kernelwright.search.journal import Journal, Watch, describe
 from kernelwright.writers import Writer
@@ -50,11 +50,10 @@ class _Hunt:
     """A plan under way."""
 
     plan: Plan
-    judge: Jury
+    court: Court
     journal: Journal
     docket: Docket
     deadline: Deadline
-    facts: Facts
     skipped: dict[str, str]
 
 
@@ -75,11 +74,12 @@ def search(
     Ctrl-C ends the writers, and the best so far is still confirmed; a second one ends at once. Raises UsageError.
     """
     from kernelwright.judge import JUDGE_VERSION, Judge
+    from kernelwright.targets import environment
 
     plan = Plan(problem, device, choose_writers(writers), budget_s, attempts)
-    archive = archive or Archive(None)
     with Judge(problem, device, weights=weights) as judge:
-        return conduct(plan, judge, (judge.environment.digest, JUDGE_VERSION), judge.environment.facts, archive, watch)
+        court = Court(judge, environment(device), JUDGE_VERSION)
+        return conduct(plan, court, archive or Archive(None), watch)
 
 
 def choose_writers(names: Sequence[str | Writer] | None) -> tuple[Writer, ...]:
@@ -96,19 +96,13 @@ def choose_writers(names: Sequence[str | Writer] | None) -> tuple[Writer, ...]:
 
 
 def conduct(
-    plan: Plan,
-    judge: Jury,
-    standing: tuple[str, str],
-    facts: Facts,
-    archive: Archive,
-    watch: Watch | None = None,
+    plan: Plan, court: Court, archive: Archive, watch: Watch | None = None, stop: threading.Event | None = None
 ) -> Outcome:
-    """The search itself, before an open judge. `standing`: see Docket."""
-    started_at = time.time()
+    """The search itself, before an open judge. `stop` ends it from another thread, as Ctrl-C does in the main one."""
     deadline = Deadline(plan.budget_s)
     journal = Journal(plan.problem, plan.device, archive, deadline, watch)
     threads = ThreadPoolExecutor(max_workers=_parallel(), thread_name_prefix="kernelwright-judge")
-    hunt = _Hunt(plan, judge, journal, Docket(judge, journal, threads, standing), deadline, facts, {})
+    hunt = _Hunt(plan, court, journal, Docket(court, journal, threads), deadline, {})
     journal.event(EventKind.STARTED, message=f"{plan.problem.name} on {plan.device}, {plan.budget_s:.0f} s")
     interrupted = False
     best: Entry | None = None
@@ -116,7 +110,8 @@ def conduct(
     try:
         try:
             writing.start()
-            writing.join(plan.budget_s - min(CONFIRM_S, plan.budget_s / 5))
+            writing.join(plan.budget_s - min(CONFIRM_S, plan.budget_s / 5), stop)
+            interrupted = stop is not None and stop.is_set()
             writing.stop()
             hunt.docket.abandon()
             wait(hunt.docket.pending, timeout=min(LINGER_S, deadline.left_s))
@@ -138,7 +133,7 @@ def conduct(
         best=best,
         reason=_reason(journal.entries, best, interrupted),
         skipped=tuple(hunt.skipped.items()),
-        started_at=started_at,
+        started_at=journal.started_at,
         spent_s=deadline.spent_s,
         interrupted=interrupted,
     )
@@ -163,8 +158,11 @@ class _Writing:
         self._thread.start()
         self._ready.wait()
 
-    def join(self, timeout_s: float) -> None:
-        self._thread.join(max(0.0, timeout_s))
+    def join(self, timeout_s: float, stop: threading.Event | None = None) -> None:
+        """Waits until all have written, the time is up, or `stop` is set."""
+        until = time.monotonic() + timeout_s
+        while self._thread.is_alive() and time.monotonic() < until and not (stop and stop.is_set()):
+            self._thread.join(max(0.0, min(0.2, until - time.monotonic())))
 
     def stop(self) -> None:
         """Cancels those still writing and gives them a moment to leave."""
@@ -212,7 +210,7 @@ async def _write(hunt: _Hunt, writer: Writer) -> None:
         task = brief(
             plan.problem,
             plan.device,
-            hunt.facts,
+            hunt.court.environment.facts,
             select.parents(journal.history()),
             hunt.deadline.left_s,
             plan.attempts,
@@ -243,7 +241,7 @@ def _confirm(hunt: _Hunt) -> Entry | None:
         candidate = waiting[0].candidate
         tried.add(candidate.digest)
         hunt.journal.event(EventKind.NOTE, candidate.writer, candidate.digest, f"confirming {candidate.title}")
-        verdict = hunt.judge.confirm(candidate)
+        verdict = hunt.court.judge.confirm(candidate)
         hunt.journal.judged(candidate, verdict, EventKind.CONFIRMED)
         if select.wins(verdict):
             return Entry(candidate, verdict)

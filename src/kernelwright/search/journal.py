@@ -1,6 +1,7 @@
 """What a search has seen so far: told to the archive and to whoever watches at the moment it happens."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 from kernelwright.archive import Archive
@@ -26,7 +27,8 @@ class Journal:
         self._entries: dict[str, Entry] = {}
         self._lock = threading.RLock()
         self._open = True
-        self.run = archive.begin_run(problem, device)
+        self.started_at = time.time()
+        self.run = archive.begin_run(problem, device, self.started_at)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
