@@ -1,13 +1,14 @@
 """`kernelwright bench`: a sweep over many problems, which goes on where it was stopped."""
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from kernelwright.app import options
-from kernelwright.app.console import console_for
+from kernelwright.app.console import console_for, write_json
 from kernelwright.app.progress import Progress
 from kernelwright.errors import ProblemError, UsageError
 from kernelwright.records import Outcome, Problem
@@ -37,6 +38,9 @@ def bench(
     again: Annotated[
         bool, typer.Option("--again", help="Search problems anew that the archive holds a finished run of.")
     ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write an HTML page as well.", show_default=False)
+    ] = None,
     json_to: options.Json = None,
     archive: options.ArchivePath = None,
 ) -> None:
@@ -45,43 +49,61 @@ def bench(
     A second call takes finished runs of the same machine, versions and judge from the archive and does the rest.
     Wins by exact algebraic shortcuts and on degenerate problems are counted apart, with and without.
 
-    The JSON: problems [name, reference, status, best, speedup, labels, ...] and levels [level, count, geomean, median,
-    slower, failed, ...], see docs.
+    The JSON: device, rows [problem, level, result, writer, speedup {eager, inductor, best_baseline}, labels, reason,
+    run], summaries [level, kind, problems, measured, geomean, median, returned, slower, failed, unsupported].
     """
-    from kernelwright.search import choose_device, choose_writers, open_archive
+    from kernelwright.problems import load
+    from kernelwright.report import BenchRow, Result, bench_json, bench_row, bench_table, write_bench_html
+    from kernelwright.search import choose_device, choose_writers, open_archive, search
+    from kernelwright.targets import environment
 
     console = console_for(json_to)
     device, budget_s = choose_device(target), parse_budget(budget)
     chosen = choose_writers(options.names(writers))
     references = list_references(source, level, problems)
-    done: list[tuple[str, Outcome | str]] = []
+    rows: list[BenchRow] = []
     with open_archive(archive) as store:
         for place, reference in enumerate(references, 1):
-            title = f"[{place}/{len(references)}] {reference.partition('@')[0]}"
+            name = reference.partition("@")[0]
+            title = f"[{place}/{len(references)}] {name}"
             try:
-                problem = _load(reference, scale, train_mode)
+                problem = load(reference, scale=scale, training=train_mode)
             except ProblemError as error:
-                done.append((reference, str(error)))
+                rows.append(BenchRow(name, _level(name), Result.UNSUPPORTED, reason=str(error)))
                 console.print(f"{title}: {error}", markup=False, soft_wrap=True)
                 continue
             outcome = None if again else finished(store, problem, device)
             if outcome is None:
-                outcome = _search(console, title, problem, device, chosen, budget_s, attempts, store)
-            console.print(f"{title}: {outcome.reason}", markup=False, soft_wrap=True)
-            done.append((reference, outcome))
+                with Progress(console, title) as progress:
+                    outcome = search(
+                        problem,
+                        device,
+                        writers=chosen,
+                        budget_s=budget_s,
+                        attempts=attempts,
+                        archive=store,
+                        watch=progress,
+                    )
             if outcome.interrupted:
+                console.print(f"{title}: interrupted; the same command goes on from here", markup=False)
                 break
-    _show(done, console, json_to)
+            console.print(f"{title}: {outcome.reason}", markup=False, soft_wrap=True)
+            rows.append(bench_row(outcome, name, _level(name)))
+    console.print(bench_table(rows))
+    here = environment(device)
+    if out:
+        console.print(f"report    {write_bench_html(rows, out, environment=here)}", markup=False, soft_wrap=True)
+    write_json(bench_json(rows, here), json_to)
 
 
 def list_references(source: str, levels: str, numbers: str | None) -> tuple[str, ...]:
     """The problems of a source. Raises UsageError."""
     if source == "suite" or source.startswith("suite@"):
-        from kernelwright.problems import suite_problems
+        from kernelwright.problems.sources.suite import suite_problems
 
         return suite_problems(source.partition("@")[2] or None)
     if source.startswith("kernelbench:"):
-        from kernelwright.problems import kernelbench_problems
+        from kernelwright.problems.sources.kernelbench import kernelbench_problems
 
         wanted = None if numbers is None else set(_numbers(numbers, "--problems"))
         return kernelbench_problems(source.removeprefix("kernelbench:"), list(_numbers(levels, "--level")), wanted)
@@ -104,32 +126,10 @@ def finished(store: "Archive", problem: Problem, device: str) -> Outcome | None:
     return None
 
 
-def _load(reference: str, scale: str | None, train_mode: bool) -> Problem:
-    from kernelwright.problems import load
-
-    return load(reference, scale=scale, training=train_mode)
-
-
-def _search(
-    console: Console,
-    title: str,
-    problem: Problem,
-    device: str,
-    writers: tuple,
-    budget_s: float,
-    attempts: int,
-    store: "Archive",
-) -> Outcome:
-    from kernelwright.search import search
-
-    with Progress(console, title) as progress:
-        return search(
-            problem, device, writers=writers, budget_s=budget_s, attempts=attempts, archive=store, watch=progress
-        )
-
-
-def _show(done: list[tuple[str, Outcome | str]], console: Console, json_to: str | None) -> None:
-    raise NotImplementedError
+def _level(name: str) -> str:
+    """ "level 2" of "kernelbench:level2/40", "suite" of "suite:softmax"."""
+    match = re.search(r"level(\d+)/", name)
+    return f"level {match[1]}" if match else name.partition(":")[0]
 
 
 def _numbers(written: str, option: str) -> Iterator[int]:
