@@ -162,8 +162,21 @@ def _link_threads() -> None:
         for field, address in found.items():
             setattr(_table, field, address)
         _kept.append(library)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
+        pause = getattr(library, "omp_pause_resource_all", None)
+        if sys.platform == "linux" and pause is not None:
+            os.register_at_fork(before=lambda: pause(_PAUSE_SOFT))
+        elif sys.platform == "linux":
+            os.register_at_fork(after_in_child=_stay_serial)
+
+
+# libgomp waits for ever for helpers that a fork left behind. Pausing dismisses the helpers of the thread that forks;
+# parent and child call new ones when they need them. (torch profits: its own operators hang in such a child too.)
+_PAUSE_SOFT = 1
+
+
+def _stay_serial() -> None:
+    """After a fork under a libgomp of before GCC 9, which cannot be paused."""
+    _table.gomp_parallel = None
 
 
 def _torch_folder() -> Path | None:
