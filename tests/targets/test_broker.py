@@ -1,0 +1,125 @@
+"""The compile cache: once per content, complete or not at all, shared by threads and processes."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import kernelwright
+from kernelwright.errors import CompileError
+from kernelwright.records import Build, BuildRequest
+from kernelwright.targets import LocalBroker, use_broker
+from kernelwright.targets.languages.cpp import CppLanguage
+
+TEXT = "kernel void f(float* x) { x[0] = 1; }"
+
+
+def request(text: str = TEXT) -> BuildRequest:
+    return BuildRequest("cpp", text)
+
+
+def test_a_second_build_is_found(tmp_path: Path) -> None:
+    broker = LocalBroker(tmp_path)
+    first, second = broker.build(request()), LocalBroker(tmp_path).build(request())
+    assert (first.cached, second.cached) == (False, True)
+    assert first.path == second.path and Path(first.path).exists()
+    folder = Path(first.path).parent
+    assert sorted(path.name for path in folder.iterdir()) == ["build.json", "kernel.so"]
+    assert sorted(path.name for path in folder.parent.iterdir()) == [folder.name]
+
+
+def test_what_decides_the_result_decides_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = LocalBroker(tmp_path)
+    paths = {broker.build(request()).path, broker.build(request(TEXT + "\n")).path}
+    paths.add(broker.build(BuildRequest("cpp", TEXT, (("constants", '{"N": 1}'),))).path)
+    monkeypatch.setattr(CppLanguage, "key", lambda self, request: ("another compiler",))
+    paths.add(broker.build(request()).path)
+    assert len(paths) == 4
+
+
+def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
+    broker = LocalBroker(tmp_path)
+    for _ in range(2):
+        with pytest.raises(CompileError):
+            broker.build(request("kernel void f() { oh }"))
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert not list(tmp_path.rglob(".building*"))
+
+
+@pytest.mark.parametrize("damage", ["{", "", None])
+def test_a_damaged_folder_is_built_again(tmp_path: Path, damage: str | None) -> None:
+    broker = LocalBroker(tmp_path)
+    path = Path(broker.build(request()).path)
+    if damage is None:
+        path.unlink()
+    else:
+        (path.parent / "build.json").write_text(damage)
+    assert not broker.build(request()).cached
+    assert broker.build(request()).cached
+
+
+def test_threads_compile_once(tmp_path: Path) -> None:
+    builds: list[Build] = []
+    broker = LocalBroker(tmp_path)
+    threads = [threading.Thread(target=lambda: builds.append(broker.build(request()))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(build.cached for build in builds) == [False] + [True] * 5
+    assert len({build.path for build in builds}) == 1
+
+
+def test_processes_compile_once(tmp_path: Path) -> None:
+    program = (
+        "import sys, pathlib\nfrom kernelwright.targets import LocalBroker\n"
+        "from kernelwright.records import BuildRequest\n"
+        f"print(LocalBroker(pathlib.Path(sys.argv[1])).build(BuildRequest('cpp', {TEXT!r})).cached)"
+    )
+    children = [
+        subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    said = [child.communicate()[0].strip() for child in children]
+    assert sorted(said) == ["False", "True", "True"]
+
+
+def test_warnings_are_kept(tmp_path: Path) -> None:
+    broker = LocalBroker(tmp_path)
+    text = "kernel void f(int32* x) {\n    int y = 3000000000;\n    x[0] = y;\n}"
+    for cached in (False, True):
+        build = broker.build(request(text))
+        assert build.cached is cached
+        assert build.log.startswith("kernel.cpp:2:13: warning:")
+
+
+def test_another_broker_can_be_put_in_its_place(tmp_path: Path) -> None:
+    asked: list[BuildRequest] = []
+
+    class Pipe:
+        def build(self, request: BuildRequest) -> Build:
+            asked.append(BuildRequest(**json.loads(json.dumps(vars(request) | {"options": ()}))))
+            return LocalBroker(tmp_path).build(request)
+
+    use_broker(Pipe())
+    try:
+        kernelwright.compile(TEXT + "// through a pipe")
+    finally:
+        use_broker(None)
+    assert [request.language for request in asked] == ["cpp"]
+
+
+@pytest.mark.timing
+def test_a_warm_hit_takes_five_milliseconds(tmp_path: Path) -> None:
+    broker = LocalBroker(tmp_path)
+    broker.build(request())
+    times = []
+    for _ in range(20):
+        start = time.perf_counter()
+        broker.build(request())
+        times.append(time.perf_counter() - start)
+    assert sorted(times)[10] < 5e-3

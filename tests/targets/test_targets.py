@@ -1,0 +1,24 @@
+"""The members of the room: each is found by its name, and says what it runs on."""
+
+import pytest
+
+from kernelwright import plugins
+from kernelwright.targets.null import NullTarget
+
+
+def test_targets_are_found_by_name() -> None:
+    assert {"cpp@cpu", "null@null", "torch@cpu"} <= set(plugins.members("targets", "Target"))
+    assert {"cpp", "inductor"} <= set(plugins.members("targets.languages", "Language"))
+
+
+@pytest.mark.parametrize("name", ["cpp@cpu", "null@null", "torch@cpu"])
+def test_a_target_is_what_its_name_says(name: str) -> None:
+    target = plugins.find("targets", "Target", name)()
+    assert f"{target.language}@{target.device}" == name
+    assert target.missing() is None
+    assert target.facts().device == target.device
+
+
+def test_the_null_target_depends_on_no_machine() -> None:
+    assert not NullTarget().native
+    assert NullTarget().facts().features == ()
