@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from kernelwright.graph.capturing import capture as capture
     from kernelwright.graph.capturing import capture_problem as capture_problem
     from kernelwright.graph.kernel_call import KernelCall as KernelCall
+    from kernelwright.graph.printing import print_module as print_module
     from kernelwright.graph.reference import build_reference as build_reference
     from kernelwright.graph.reference import example_arguments as example_arguments
     from kernelwright.graph.reference import load_text as load_text
@@ -21,6 +22,7 @@ __all__ = [
     "capture_problem",
     "example_arguments",
     "load_text",
+    "print_module",
 ]
 
 _FILES = {
@@ -32,6 +34,7 @@ _FILES = {
     "capture_problem": "capturing",
     "example_arguments": "reference",
     "load_text": "reference",
+    "print_module": "printing",
 }
 
 

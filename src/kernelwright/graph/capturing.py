@@ -4,7 +4,7 @@ import inspect
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,6 @@ class State:
 
     name: str
     """Dotted, as in the state_dict."""
-    address: str
-    """The expression that reaches it from `self`: "layers[0].weight"."""
     value: Tensor
     """Fake: dtype, shape and stride without memory."""
     parameter: bool
@@ -63,7 +61,7 @@ class Capture:
     positions: tuple[int | None, ...]
     """For each placeholder its place among the call's leaves (or among dynamo's flat inputs); None: not passed."""
     constants: dict[str, Tensor]
-    """Values of the inputs of the role "constant", by name. A dotted name is an attribute of the module."""
+    """Values of the inputs of the role "constant": by the dotted name of the module's attribute, else "#0", "#1"..."""
     output_template: str
     """The result as a records.nest template over the output's leaves."""
     arguments: str = ""
@@ -72,6 +70,8 @@ class Capture:
     """Names of forward's positional parameters, for those that the call passes by position."""
     state: tuple[State, ...] = ()
     """All parameters and buffers of the module, used or not, in state_dict order."""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """For every state and named constant the expression that reaches it: "self.layers[0].weight"."""
     mutations: tuple[str, ...] = ()
     """Buffers given new values by a call. Such a capture serves training; writers refuse it."""
     output_class: str = ""
@@ -130,8 +130,7 @@ def capture(
         results[:] = [(output_template, _output_class(result))]
         return (*outputs, *(own[name] for name in rebound))
 
-    graph = _traced(module, function, [*(item.value for item in held), *fakes])
-    graph, mutated = graph
+    graph, mutated = _traced(module, function, [*(item.value for item in held), *fakes])
     output_template, output_class = results[-1]
 
     borders: list[tuple[RegionInput, int | None]] = [
@@ -143,7 +142,8 @@ def capture(
     if wrong:
         raise CaptureError(f"{type(module).__name__}.forward changes its argument {wrong[0].name} in place")
     mutations = [names[name].name for name in mutated] + rebound
-    taken = finish(graph, borders, len(mutated), attributes=_plain_tensors(module))
+    attributes = _plain_tensors(module)
+    taken = finish(graph, borders, len(mutated), attributes)
     if dynamic:
         check_contract(mode.shape_env, taken.graph, dynamic, order, fakes)
     return replace(
@@ -152,6 +152,7 @@ def capture(
         arguments=template,
         parameter_names=_parameter_names(module, len(args)),
         state=state,
+        addresses={name: _address(module, name) for name in (*(item.name for item in state), *attributes)},
         mutations=tuple(mutations),
         output_class=output_class,
     )
@@ -338,7 +339,6 @@ def _state(module: nn.Module, mode: FakeTensorMode) -> tuple[State, ...]:
         found.append(
             State(
                 name,
-                _address(module, name),
                 fake,
                 parameter,
                 name in persistent,
@@ -351,17 +351,17 @@ def _state(module: nn.Module, mode: FakeTensorMode) -> tuple[State, ...]:
 
 def _address(module: nn.Module, name: str) -> str:
     """The expression that reaches `name` from the module: containers by index where that is the name."""
-    expression, owner = "", module
+    expression, owner = "self", module
     for part in name.split("."):
-        listed = isinstance(owner, (nn.Sequential, nn.ModuleList, nn.ParameterList))
+        listed = isinstance(owner, (nn.Sequential, nn.ModuleList, nn.ParameterList)) and part.isdecimal()
         if part.isidentifier():
             expression += f".{part}"
-        elif listed and part.isdigit() and [*owner._modules, *owner._parameters].index(part) == int(part):
-            expression += f"[{int(part)}]"
+        elif listed and [*owner._modules, *owner._parameters][int(part)] == part:
+            expression += f"[{part}]"
         else:
-            expression = f".__getattr__({part!r})" if not expression else f"{expression}.__getattr__({part!r})"
+            expression = f'getattr({expression}, "{part}")'
         owner = getattr(owner, part)
-    return expression.removeprefix(".")
+    return expression
 
 
 def _plain_tensors(module: nn.Module) -> dict[str, Tensor]:
@@ -386,12 +386,12 @@ def _lift_constants(
     for node in list(graph.graph.find_nodes(op="get_attr")):
         value = getattr(graph, str(node.target))
         found = next((name for name, other in attributes.items() if _same_memory(other, value)), None)
-        name = found or f"constant{sum(item.startswith('constant') for item in constants)}"
+        name = found or f"#{sum(item.startswith('#') for item in constants)}"
         if str(node.target) not in made:
             known = next((place for place, (border, _) in names.items() if border.name == found is not None), None)
             if known is None:
                 with graph.graph.inserting_after(last[0]):
-                    known = graph.graph.placeholder(name.replace(".", "_"))
+                    known = graph.graph.placeholder(name.replace(".", "_").replace("#", "constant"))
                 last = [known]
                 known.meta["val"] = node.meta.get("val", value)
                 if not _is_fake(known.meta["val"]):

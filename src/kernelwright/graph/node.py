@@ -80,6 +80,11 @@ def expression(size: Any) -> Any:
     return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
+def example_size(size: Any) -> int:
+    """A size at the example that was traced."""
+    return int(size.node.hint) if isinstance(size, torch.SymInt) else int(size)
+
+
 def is_contiguous(value: Tensor) -> bool:
     """Whether the strides are those of a row-major tensor; dimensions of size 1 count too. Adds no guard."""
     expected: Any = 1
