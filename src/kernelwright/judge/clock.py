@@ -1,14 +1,36 @@
-"""Times sessions by turns, by the judge's own clock: slope over K and 2K calls, each on fresh inputs."""
+"""Times sessions by turns, by the judge's own clock: slope over K and 2K calls, each on fresh inputs.
 
+A window of n calls takes c + n t: c is waking the child and one round trip, t is what is wanted. From T(K) and T(2K)
+of many rounds c = 2 T(K) - T(2K), and each round's sample is (T(2K) - c) / 2K. A child can tell a short window from a
+long one and could loiter in the short ones to make c large; so c is held to what trusted sessions show.
+"""
+
+import random
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
-from kernelwright.judge.session import Expected, Failure, Steps
+from kernelwright.judge.session import Expected, Failure, Steps, Window
 from kernelwright.records import Timing
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+_SETTLE_S = 0.006
+"""libgomp's helpers spin this long after an operator of the judge itself, as in drawing inputs."""
+_LONG_US = 20_000.0
+"""A call this long is timed alone: c is below half a per cent of it."""
+_LONGEST_WINDOW_US = 100_000.0
+_MOST_CALLS = 512
+_FEWEST_ROUNDS = 5
+_REPEATS = 3
+"""How often a disturbed window is measured again."""
+_SINGLES = 5
+_PLAIN_COPY_US = 30.0
+"""Without a trusted session: what a copy of any size may cost beyond its share of memory bandwidth."""
+_PLAIN_COPY_GBS = 2.0
 
 
 @dataclass(frozen=True)
@@ -27,11 +49,13 @@ class Turns:
     timing: Timing | None = None
     """Samples in the order of the rounds, so that sample i of two sessions were taken side by side."""
     calls: int = 0
-    """K: a sample is (T(2K) - T(K)) / K, plus the copying beyond what is plain."""
+    """K."""
     single_us: float = 0.0
-    """Median of one call asked for alone, round trip subtracted: far below the slope only if calls are batched."""
+    """Median of one call asked for alone, c subtracted: far above the slope only if calls are batched."""
+    overhead_us: float = 0.0
+    """c."""
     charged_us: float = 0.0
-    """Median of what was added for copying beyond the plain cost."""
+    """What each sample contains for copying the results beyond the plain cost."""
     discarded: int = 0
     """Windows measured again because others used the processor."""
     disturbed: int = 0
@@ -44,6 +68,28 @@ class Turns:
     guards: bool = True
 
 
+@dataclass
+class _Lane:
+    """One session's measurements so far."""
+
+    session: Steps
+    failure: Failure | None = None
+    short_us: list[float] = field(default_factory=list)
+    long_us: list[float] = field(default_factory=list)
+    copy_us: list[float] = field(default_factory=list)
+    single_us: list[float] = field(default_factory=list)
+    discarded: int = 0
+    disturbed: int = 0
+    kept: list[Kept] = field(default_factory=list)
+    unwritten: int = 0
+    changed: int = 0
+    guards: bool = True
+
+    @property
+    def trusted(self) -> bool:
+        return self.session.candidate.baseline
+
+
 def time_turns(
     sessions: Sequence[Steps],
     inputs: "Callable[[int], Sequence[Sequence[Tensor]]]",
@@ -53,10 +99,153 @@ def time_turns(
     keep: int = 3,
     window_us: float = 2000.0,
     memory_bytes: int = 512 << 20,
+    budget_s: float = 30.0,
 ) -> tuple[Turns, ...]:
-    """Times `sessions` (started) by turns and in alternating order, `rounds` samples each.
+    """Times `sessions` (started) by turns and in alternating order, `rounds` samples each, fewer if slow.
 
-    `inputs(n)` gives n fresh lists of leaves. The first sessions of baselines (`candidate.baseline`) tell what copying
-    the results costs plainly. `keep` timed calls a session come back to be verified. Call it inside Gate.quiet().
+    `inputs(n)` gives n fresh lists of leaves; all sessions have the same in a round. Sessions of baselines
+    (`candidate.baseline`) are trusted: they tell what waking a child and copying its results cost. `keep` calls of each
+    session come back to be verified. Call it inside Gate.quiet().
     """
-    raise NotImplementedError
+    lanes = [_Lane(session) for session in sessions]
+    most = _most_calls(inputs(1)[0], expected, memory_bytes)
+    calls, call_us = _choose_calls(lanes, inputs, expected, most, window_us)
+    alone = call_us >= _LONG_US
+    rounds = max(_FEWEST_ROUNDS, min(rounds, int(budget_s * 1e6 / max(call_us * calls * (1 if alone else 3), 1))))
+    verified = {_: set(random.sample(range(rounds), min(keep, rounds))) for _ in range(len(lanes))}
+    for turn in range(rounds):
+        sizes = (calls,) if alone else (*((1,) if turn < _SINGLES else ()), calls, 2 * calls)
+        spans = [(size, sum(sizes[:place])) for place, size in enumerate(sizes)]
+        fresh = inputs(sum(sizes))
+        time.sleep(_SETTLE_S)
+        order = list(enumerate(lanes))
+        for place, lane in order if turn % 2 == 0 else reversed(order):
+            # The first window after another session's finds colder caches: it is the short one as often as the long.
+            for size, start in spans if turn % 4 < 2 else reversed(spans):
+                given = fresh[start : start + size]
+                longest = size == sizes[-1]
+                chosen = (random.randrange(size),) if longest and turn in verified[place] else ()
+                window = _measure(lane, given, expected, chosen)
+                if window is None:
+                    break
+                if longest:
+                    lane.long_us.append(window.forward_us)
+                    lane.copy_us.append(window.copy_us)
+                elif start == 0 and len(sizes) == 3:
+                    lane.single_us.append(window.forward_us)
+                else:
+                    lane.short_us.append(window.forward_us)
+                for index, outputs in window.outputs:
+                    lane.kept.append(Kept(tuple(given[index]), outputs))
+    return _conclude(lanes, expected, calls, alone)
+
+
+def _most_calls(leaves: "Sequence[Tensor]", expected: Expected, memory_bytes: int) -> int:
+    """How many calls fit: inputs, results, and the places the results are copied to."""
+    inputs = sum(leaf.numel() * leaf.element_size() for leaf in leaves)
+    return max(1, min(_MOST_CALLS, memory_bytes // max(inputs + 2 * expected.bytes, 1)))
+
+
+def _choose_calls(
+    lanes: list[_Lane],
+    inputs: "Callable[[int], Sequence[Sequence[Tensor]]]",
+    expected: Expected,
+    most: int,
+    window_us: float,
+) -> tuple[int, float]:
+    """K, the same for all (so that all find their inputs equally warm), and the time of a round's single call, all
+    sessions together. K is enough for the fastest session, unless the slowest then takes too long."""
+    calls = 1
+    while True:
+        given = inputs(calls)
+        time.sleep(_SETTLE_S)
+        taken = []
+        for lane in lanes:
+            if lane.failure is None:
+                # Twice: the first window of a size touches fresh memory.
+                windows = [lane.session.window(given, expected) for _ in range(2)]
+                failed = next((window.failure for window in windows if window.failure), None)
+                lane.failure = failed
+                if failed is None:
+                    taken.append(min(window.forward_us for window in windows))
+        if not taken:
+            return calls, 0.0
+        per_call = [us / calls for us in taken]
+        grown = calls * max(2, min(8, int(window_us / max(min(taken), 1.0)) + 1))
+        if min(taken) >= window_us or 2 * calls >= most or max(per_call) * grown > _LONGEST_WINDOW_US:
+            return calls, sum(per_call)
+        calls = min(grown, max(1, most // 2))
+
+
+def _measure(lane: _Lane, given: "Sequence[Sequence[Tensor]]", expected: Expected, keep: tuple[int, ...]):
+    """A window of one session that nobody disturbed, as far as a few repeats can have it; None once it has failed."""
+    if lane.failure is not None:
+        return None
+    window: Window | None = None
+    for attempt in range(_REPEATS + 1):
+        window = lane.session.window(given, expected, keep=keep)
+        if window.failure is not None:
+            lane.failure = window.failure
+            return None
+        lane.unwritten += len(window.unwritten)
+        lane.changed += len(window.changed)
+        lane.guards &= window.guards
+        if not _disturbed(window):
+            return window
+        if attempt < _REPEATS:
+            lane.discarded += 1
+    lane.disturbed += 1
+    return window
+
+
+def _disturbed(window: Window) -> bool:
+    """Whether the child stood in line for a processor, or this process computed while it should have waited."""
+    return window.waited_us > 100 + 0.1 * window.forward_us or window.own_us > 500 + 0.1 * window.forward_us
+
+
+def _conclude(lanes: list[_Lane], expected: Expected, calls: int, alone: bool) -> tuple[Turns, ...]:
+    living = [lane for lane in lanes if lane.failure is None]
+    trusted = [lane for lane in living if lane.trusted]
+    intercepts = {id(lane): 0.0 if alone else _intercept(lane) for lane in living}
+    # Without a trusted session the smallest stands for them: nobody can make another's smaller.
+    cap = max((intercepts[id(lane)] for lane in trusted), default=min(intercepts.values(), default=0.0))
+    size = calls if alone else 2 * calls
+    if trusted:
+        plain_us = max(quantiles(lane.copy_us, n=4)[2] for lane in trusted)
+    else:
+        plain_us = size * (_PLAIN_COPY_US * max(len(expected.shapes), 1) + expected.bytes / _PLAIN_COPY_GBS / 1e3)
+    return tuple(_turns(lane, intercepts.get(id(lane), 0.0), cap, size, plain_us, calls, alone) for lane in lanes)
+
+
+def _intercept(lane: _Lane) -> float:
+    return max(0.0, median(2 * short - long for short, long in zip(lane.short_us, lane.long_us, strict=True)))
+
+
+def _turns(lane: _Lane, intercept: float, cap: float, size: int, plain_us: float, calls: int, alone: bool) -> Turns:
+    if lane.failure is not None:
+        return Turns(lane.failure)
+    overhead = min(intercept, cap)
+    charged = 0.0 if lane.trusted else max(0.0, median(lane.copy_us) - plain_us) / size
+    samples = [max((us - overhead) / size, 0.0) + charged for us in lane.long_us]
+    low, _, high = quantiles(samples, n=4)
+    method = f"slope over {calls} and {2 * calls} calls by turns" if not alone else "single calls by turns"
+    timing = Timing(
+        samples_us=tuple(samples),
+        method=f"{method}, fresh inputs, copying beyond the plain cost charged",
+        # Half the width of a notch, the 95 % interval of a median (McGill, Tukey and Larsen 1978).
+        resolution_us=1.57 * (high - low) / len(samples) ** 0.5,
+        copy_us=median(lane.copy_us) / size,
+    )
+    return Turns(
+        timing=timing,
+        calls=calls,
+        single_us=max(0.0, median(lane.single_us) - overhead) if lane.single_us else median(samples),
+        overhead_us=overhead,
+        charged_us=charged,
+        discarded=lane.discarded,
+        disturbed=lane.disturbed,
+        kept=tuple(lane.kept),
+        unwritten=lane.unwritten,
+        changed=lane.changed,
+        guards=lane.guards,
+    )

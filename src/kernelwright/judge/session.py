@@ -16,6 +16,7 @@ none disturbs the one that is timed. A session is used by one thread at a time.
 `NullSession` has the same interface, in this process, for the device "null": no sandbox, no time.
 """
 
+import math
 import pickle
 import shutil
 import site
@@ -25,6 +26,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -82,6 +84,14 @@ class Expected:
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[str, ...]
     """As torch names them without the prefix."""
+
+    @cached_property
+    def bytes(self) -> int:
+        """Size of all the tensors together."""
+        import torch
+
+        sizes = (getattr(torch, dtype).itemsize for dtype in self.dtypes)
+        return sum(math.prod(shape) * size for shape, size in zip(self.shapes, sizes, strict=True))
 
     @classmethod
     def of(cls, result: Any) -> "Expected":
