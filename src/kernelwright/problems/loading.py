@@ -7,11 +7,12 @@ from typing import cast
 from kernelwright.errors import ProblemError, UnknownNameError
 from kernelwright.plugins import members
 from kernelwright.problems.dialect import to_dialect
-from kernelwright.problems.examine import eager_ms, examine
+from kernelwright.problems.examine import examine
 from kernelwright.problems.footprint import footprint
 from kernelwright.problems.scaling import LARGEST_BYTES, LARGEST_MS, automatic, changed, explicit, replaced
 from kernelwright.problems.sources import ProblemSource, Reference
 from kernelwright.problems.specs import parse
+from kernelwright.problems.subject import Subject
 from kernelwright.records import Numerics, Problem, Signature, TensorSpec
 
 _CLEARLY = 4.0
@@ -37,10 +38,7 @@ def load(
     specs = tuple(parse(text, index) for index, text in enumerate(inputs))
     reference = read(ref)
     numerics = Numerics(training=training, autocast=autocast)
-    if scale is None:
-        problem = _draft(reference, specs, numerics)
-    else:
-        problem = _scaled(reference, specs, numerics, scale)
+    problem = _draft(reference, specs, numerics) if scale is None else _scaled(reference, specs, numerics, scale)
     return examine(problem, specs)
 
 
@@ -92,4 +90,4 @@ def _load(problem: Problem) -> float:
     estimated = cost.estimated_ms / LARGEST_MS
     if memory > 1 or estimated > _CLEARLY:
         return max(memory, estimated)
-    return max(memory, eager_ms(problem) / LARGEST_MS)
+    return max(memory, Subject(problem).eager_ms() / LARGEST_MS)

@@ -38,5 +38,5 @@ def _files(folder: str | Path | None) -> dict[str, Path]:
         if files:
             return files
     raise ProblemError(
-        f"the suite's files are not at {places[-1]}; they come with the repository: write suite:NAME@ITS/benchmarks/suite"
+        f"no files of the suite at {places[-1]}; they come with the repository: write suite:NAME@REPO/benchmarks/suite"
     )

@@ -1,0 +1,123 @@
+"""A problem's reference, ready to be built and called in this process."""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from kernelwright.errors import ProblemError
+from kernelwright.graph import build_reference, load_text
+from kernelwright.graph.reference import user_code
+from kernelwright.problems.dialect import call_inputs
+from kernelwright.problems.drawing import drawn
+from kernelwright.records import Problem, Signature, flatten, unflatten
+
+_TIMED = 3
+_AGREES = 64
+"""Runs of one reference agree where they differ by fewer units in the last place of their largest value."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The problem, whose signature may still be unknown, and the weights it is run with."""
+
+    problem: Problem
+    weights: Mapping[str, torch.Tensor] | None = None
+
+    @cached_property
+    def module(self) -> ModuleType:
+        """The text, run. Raises ProblemError where it raises or where its class is no nn.Module."""
+        module = load_text(self.problem.source, self.problem.name, import_paths=self.problem.import_paths)
+        kind = module.Model
+        if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
+            raise ProblemError(f"{self.problem.name} is not a class derived from torch.nn.Module")
+        return module
+
+    def failing(self, what: str) -> AbstractContextManager[None]:
+        """Around the user's code: what it raises becomes a ProblemError that names the line."""
+        return user_code(str(self.module.__file__), f"{what} of {self.problem.name} failed")
+
+    def build(self) -> nn.Module:
+        """The module, new each time."""
+        return build_reference(self.problem, self.weights)
+
+    def outputs(self, model: nn.Module, leaves: Sequence[torch.Tensor], seed: int = 1) -> list[torch.Tensor]:
+        """The tensors a call returns, under torch's own generator seeded with `seed`.
+
+        Raises ProblemError for a result that cannot be compared and for a call that changes its inputs.
+        """
+        call = unflatten(self.problem.signature.arguments, leaves)
+        before = [leaf._version for leaf in leaves]
+        with self.failing("forward"), torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(seed)
+            with autocast_region(self.problem):
+                result = model(*call["args"], **call["kwargs"])
+        if any(leaf._version != version for leaf, version in zip(leaves, before, strict=True)):
+            raise ProblemError(
+                f"forward of {self.problem.name} changes its inputs in place, which no candidate could be allowed to; "
+                "let it work on a copy (no inplace=True on an input)"
+            )
+        try:
+            found, _ = flatten(result, lambda item: isinstance(item, torch.Tensor))
+        except TypeError as error:
+            raise ProblemError(f"what forward of {self.problem.name} returns cannot be compared: {error}") from error
+        if not found:
+            raise ProblemError(f"forward of {self.problem.name} returns no tensor, so there is nothing to compare")
+        return found
+
+    def refuse_unrepeatable(self, model: nn.Module, leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """What the first call of `model` returns. Raises ProblemError where another run gives another result."""
+        name = self.problem.name
+        first = self.outputs(model, leaves)
+        if not _agree(first, self.outputs(self.build(), leaves, seed=2)):
+            advice = "leave out --train-mode" if self.problem.numerics.training else "pass what it draws as an input"
+            raise ProblemError(
+                f"{name} draws random numbers in forward (as dropout does while training): two runs on the same input "
+                f"differ, so there is nothing to hold a candidate to; {advice}"
+            )
+        if not _agree(first, self.outputs(model, leaves)):
+            raise ProblemError(
+                f"{name} keeps state between calls: a second call with the same input gives another result, so there "
+                "is nothing to hold a candidate to"
+            )
+        return first
+
+    def eager_ms(self) -> float:
+        """The time of one call on what get_inputs returns: the least of a few, so that other work counts little."""
+        model = self.build()
+        with self.failing("get_inputs"), drawn(0):
+            leaves, template, _ = call_inputs(self.module)
+        subject = replace(self, problem=replace(self.problem, signature=Signature((), template)))
+        times = []
+        for _ in range(_TIMED):
+            start = time.perf_counter()
+            subject.outputs(model, leaves)
+            times.append(1e3 * (time.perf_counter() - start))
+        return min(times)
+
+
+def autocast_region(problem: Problem) -> AbstractContextManager[Any]:
+    """The autocast region around the call, if the problem has one."""
+    dtype = problem.numerics.autocast
+    return nullcontext() if dtype is None else torch.autocast("cpu", dtype=getattr(torch, dtype))
+
+
+def _agree(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
+    return len(one) == len(other) and all(_close(a, b) for a, b in zip(one, other, strict=True))
+
+
+def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if not one.dtype.is_floating_point:
+        return torch.equal(one, other)
+    finite = one.isfinite()
+    largest = float(one[finite].abs().max()) if finite.any() else 1.0
+    slack = _AGREES * torch.finfo(one.dtype).eps * largest
+    return torch.allclose(one.double(), other.double(), rtol=0, atol=slack, equal_nan=True)
