@@ -1,3 +1,19 @@
 """Builds, verifies, catches cheats, times and confirms. What runs here is never believed, only measured."""
 
-__all__: list[str] = []
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.judge.gate import Gate
+from kernelwright.judge.settings import JUDGE_VERSION, Settings
+
+if TYPE_CHECKING:
+    from kernelwright.judge.judge import Judge as Judge
+
+__all__ = ["JUDGE_VERSION", "Gate", "Judge", "Settings"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Judge":
+        from kernelwright.judge.judge import Judge
+
+        return Judge
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,8 @@
 """What the judge saw of a candidate, as plain data: all that a check may look at."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from kernelwright.records import Case, Timing
+from kernelwright.records import Case, Status, Timing
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,17 @@ class Output:
     shape: tuple[int, ...] = ()
     dtype: str = ""
     kind: str = "Tensor"
-    """The class of what came back: anything but Tensor or Parameter is refused."""
+    """The class of what came back."""
     device: str = "cpu"
-    own_storage: bool = True
-    """False where it is, or lies in, an input or a weight."""
+    expected_device: str = "cpu"
+    shares: str = ""
+    """What memory it lies in, where it is not its own: "input 0", "the parameter weight", "output 0"."""
+    may_share: bool = False
+    """Whether the reference's own output lies in an input, a weight or another output too."""
     readable: bool = True
-    """False where it holds no memory of its own to copy from: sparse, meta, deferred."""
-    unwritten: int = 0
-    """Elements that still hold what the judge put into the memory before the call."""
+    """False where shape and dtype fit and still nothing could be copied out."""
+    unwritten: bool = False
+    """Whether some part still holds what the judge put into the memory before the call."""
     difference: Difference | None = None
     """None where shape or dtype forbid a comparison."""
 
@@ -57,15 +60,19 @@ class Call:
     expected_nest: str = ""
     nest: str = ""
     error: str = ""
-    """The traceback's end if the candidate raised; then there are no outputs."""
+    """What the candidate raised; then there are no outputs."""
     inputs_changed: tuple[int, ...] = ()
     """Leaves whose bytes differ after the call."""
+    guards: bool = True
+    """Whether the memory around the outputs is intact."""
     repeat_equal: bool | None = None
     """Whether a second call with the same inputs gave the same bits; None: not tried."""
+    informative: bool = True
+    """False where the reference itself gives nothing to compare with: overflow, or a result it cannot decide."""
     timed: bool = False
     """Whether it was one of the calls under the clock."""
-    fresh: bool = False
-    """Whether its inputs were drawn after the candidate was submitted."""
+    reloaded: bool = False
+    """Whether it came after a change of the weights."""
 
 
 @dataclass(frozen=True)
@@ -74,19 +81,32 @@ class Evidence:
 
     baseline: bool = False
     calls: tuple[Call, ...] = ()
+    failure: tuple[Status, str] | None = None
+    """What ended the candidate, and the sentence that says how."""
+    oracle_note: str = ""
+    survey: str = ""
+    """What the survey of the problem found; empty where there was none."""
+    degenerate: bool = False
     timing: Timing | None = None
-    copy_us: float = 0.0
-    """Median time to copy the outputs of a timed call out, and ..."""
-    memcpy_us: float = 0.0
-    """... of a plain copy of as many bytes."""
+    timed_unwritten: int = 0
+    """Timed calls that left an output unwritten, and ..."""
+    timed_changed: int = 0
+    """... that changed an input."""
+    charged_us: float = 0.0
+    """Median of what copying a timed call's results out cost beyond a plain copy; it is part of the timing."""
     single_us: float | None = None
-    """One call on its own, beside ..."""
-    slope_us: float | None = None
-    """... the cost of one more call in a row of calls."""
+    """One call on its own."""
+    baseline_us: float | None = None
+    """The fastest baseline's median beside it, and ..."""
+    baseline_single_us: float | None = None
+    """... that baseline's call on its own."""
     floor_us: float = 0.0
     """The least time in which the bytes that matter can be moved."""
     floor_bytes: int = 0
     kernels: tuple[tuple[str, float], ...] = ()
-    """What the profiler saw run, with its share of the time."""
-    processes: int = field(default=0)
-    """Threads or processes of the candidate still alive after a call, beyond those of torch."""
+    """What a profiler saw run, with its share of the time."""
+
+    @property
+    def answered(self) -> tuple[Call, ...]:
+        """The calls that returned something."""
+        return tuple(call for call in self.calls if not call.error)

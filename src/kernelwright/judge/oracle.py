@@ -125,11 +125,8 @@ def doubled(module: Callable[..., Any]) -> Any:
 
 
 def leaves_of(result: Any) -> tuple[list[torch.Tensor], str]:
-    """The tensors of a module's result and the template of its nest; Python numbers stay in the template.
-
-    A dict-like result that is not a dict (transformers' ModelOutput is one) counts as a dict. Raises TypeError.
-    """
-    return flatten(_plain_nest(result), lambda item: isinstance(item, torch.Tensor))
+    """The tensors of a module's result and the template of its nest. Raises TypeError for what cannot cross."""
+    return flatten(result, lambda item: isinstance(item, torch.Tensor))
 
 
 class _Lift(TorchDispatchMode):
@@ -252,15 +249,6 @@ def _packed(result: Any) -> Truth:
 def _with_note(truth: Truth, how: str, problems: Sequence[str]) -> Truth:
     note = f"the oracle ran {how} ({problems[0]})" if how and problems else ""
     return dataclasses.replace(truth, note=note)
-
-
-def _plain_nest(item: Any) -> Any:
-    if isinstance(item, Mapping):
-        return {str(key): _plain_nest(value) for key, value in item.items() if value is not None}
-    if isinstance(item, (list, tuple)):
-        made = [_plain_nest(value) for value in item]
-        return made if isinstance(item, list) else tuple(made)
-    return item
 
 
 def _is_double(item: Any) -> bool:

@@ -1,0 +1,27 @@
+"""The results follow the weights."""
+
+from kernelwright.judge.evidence import Evidence
+from kernelwright.judge.wording import wrong
+from kernelwright.records import Finding, Status, Weight
+
+
+class WeightsFollowedCheck:
+    """After `load_state_dict` of other weights and prepare(), and after going back to the first, results are right.
+
+    What is folded from the weights in the constructor, or assumes that a fresh norm has ones and zeros, is wrong here.
+    """
+
+    name = "weights_followed"
+    weight = Weight.GATE
+    principle = "D"
+
+    def find(self, evidence: Evidence) -> Finding | None:
+        calls = [call for call in evidence.answered if call.reloaded]
+        for call in calls:
+            for place, output in enumerate(call.outputs):
+                if output.difference is not None and output.difference.wrong and call.informative:
+                    message = f"after the weights changed, {wrong(call, place)}"
+                    return Finding(self.name, False, message, self.weight, Status.WRONG_VALUES)
+        if not calls:
+            return None
+        return Finding(self.name, True, f"right after {len(calls)} changes of the weights", self.weight)

@@ -1,0 +1,415 @@
+"""Judges candidates for one problem on one device.
+
+    with Judge(problem, "cpu") as judge:
+        eager = judge.submit(baseline)      # Verdict
+        judge.hold(baseline)                # what follows is timed beside it, by turns
+        verdict = judge.submit(candidate)   # build, screen, verify, time
+        verdict = judge.confirm(candidate)  # again, on fresh seeds, timed longer
+
+A candidate's failure is a Verdict. What is raised is the caller's or our own fault.
+"""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self
+
+import torch
+
+from kernelwright import targets
+from kernelwright.errors import ProblemError
+from kernelwright.home import home
+from kernelwright.judge import physics
+from kernelwright.judge.cases import Pool, total_bytes
+from kernelwright.judge.clock import Turns, time_turns
+from kernelwright.judge.degenerate import Survey, survey
+from kernelwright.judge.evidence import Evidence
+from kernelwright.judge.fresh import fresh_inputs
+from kernelwright.judge.gate import Gate
+from kernelwright.judge.hearing import Hearing, Rejected
+from kernelwright.judge.reference import Reference
+from kernelwright.judge.session import NullSession, Session, Steps
+from kernelwright.judge.settings import JUDGE_VERSION, Settings
+from kernelwright.judge.statistics import noise_floor, ratio
+from kernelwright.records import (
+    Candidate,
+    Case,
+    Comparison,
+    Environment,
+    Finding,
+    Problem,
+    Stage,
+    Status,
+    Trial,
+    Verdict,
+    Weight,
+)
+
+_AA_REPEATS = 3
+# Beyond inputs and weights in float32 the oracle holds them in float64, twice over, with all that lies between.
+_MEMORY_FACTOR = 8
+
+
+@dataclass
+class _Held:
+    """A baseline kept warm."""
+
+    candidate: Candidate
+    session: Steps
+
+
+class Judge:
+    """See the top of this file. Thread-safe: candidates are verified side by side and timed one after the other."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        device: str,
+        *,
+        weights: Mapping[str, torch.Tensor] | None = None,
+        settings: Settings = Settings(),
+        gate: Gate | None = None,
+    ) -> None:
+        """`weights`: the user's state_dict; None: those the constructor makes under seed 0. Raises ProblemError if
+        the reference cannot be built or run on its own inputs."""
+        if problem.numerics.stochastic:
+            raise ProblemError(f"{problem.name} draws random numbers itself, so no answer can be called right")
+        self.problem, self.device, self.settings = problem, device, settings
+        self.gate = gate or Gate()
+        self.environment: Environment = targets.environment(device)
+        self._unsupported = _too_large(problem)
+        self._reference = Reference(problem, weights, settings.cache_bytes)
+        self._broker = targets.LocalBroker()
+        self._pool = Pool.draw(problem, settings.pool_seeds, weighted=not self._reference.weightless)
+        self._turn = 0
+        self._lock = threading.Lock()
+        self._held: dict[str, _Held] = {}
+        self._parked: dict[str, Steps] = {}
+        self._survey: Survey | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends all children. Idempotent."""
+        with self._lock:
+            sessions = [*self._parked.values(), *(held.session for held in self._held.values())]
+            self._parked.clear()
+            self._held.clear()
+        for session in sessions:
+            session.close()
+
+    def submit(self, candidate: Candidate) -> Verdict:
+        """Builds, screens, verifies and times `candidate` beside all held baselines."""
+        with self._lock:
+            self._turn += 1
+            turn = self._turn
+        plan = (*self._pool.plan(turn), *self._pool.fresh(self.settings.fresh_cases))
+        pooled = len(plan) - self.settings.fresh_cases
+        return self._decide(candidate, plan, pooled, Stage.TIME, self.settings.rounds, self.settings.kept_calls)
+
+    def confirm(self, candidate: Candidate) -> Verdict:
+        """All of `submit` again in a new child on seeds nobody has met, timed longer. Only its verdict may be called
+        a speedup: the fastest of many is partly the luckiest."""
+        pool = Pool.draw(self.problem, self.settings.pool_seeds, weighted=not self._reference.weightless)
+        plan = pool.plan(0)
+        return self._decide(
+            candidate, plan, 0, Stage.CONFIRM, self.settings.confirm_rounds, self.settings.confirm_kept_calls
+        )
+
+    def hold(self, candidate: Candidate) -> None:
+        """Keeps a baseline that passed warm, so that later candidates are timed beside it."""
+        with self._lock:
+            if candidate.digest in self._held:
+                return
+            session = self._parked.pop(candidate.digest, None)
+        if session is None:
+            session = self._session(candidate)
+            with self.gate.busy():
+                if session.start().failure is not None:
+                    session.close()
+                    return
+        with self._lock:
+            self._held[candidate.digest] = _Held(candidate, session)
+
+    def trial(self, candidates: Sequence[Candidate], case: Case) -> tuple[Trial, ...]:
+        """A cheap look at many variants: one case each, short timing by turns. Rejects and ranks, never accepts."""
+        trials: list[Trial] = []
+        standing: list[tuple[int, Steps]] = []
+        with ExitStack() as stack:
+            for candidate in candidates:
+                hearing = Hearing(self._reference, self._session(candidate), Evidence(candidate.baseline))
+                stack.callback(hearing.session.close)
+                status, message = Status.PASSED, ""
+                with self.gate.busy():
+                    try:
+                        self._refuse_unsupported(hearing)
+                        hearing.start()
+                        hearing.hear(case)
+                    except Rejected:
+                        status, message = _outcome(hearing.findings())
+                if status is Status.PASSED:
+                    standing.append((len(trials), hearing.session))
+                trials.append(Trial(candidate.digest, case.digest, status, None, message))
+            if standing and self._timed:
+                _, answer = self._reference.ask(case)
+                assert answer is not None
+                inputs = self._inputs()
+                with self.gate.quiet():
+                    turns = time_turns(
+                        [session for _, session in standing],
+                        inputs,
+                        answer.expected,
+                        rounds=self.settings.trial_rounds,
+                        keep=0,
+                        window_us=self.settings.window_us,
+                    )
+                for (place, _), turn in zip(standing, turns, strict=True):
+                    trials[place] = _trial(trials[place], turn)
+        return tuple(trials)
+
+    @property
+    def noise_floor(self) -> float:
+        """How far from 1 this machine finds a kernel from itself (0.03: three per cent). A speedup inside is no win.
+
+        Measured once for each environment, when a baseline is held, and kept in home(); before that, 2 %.
+        """
+        floors = _read_floors()
+        key = self.environment.digest
+        if key in floors:
+            return floors[key]
+        held = next(iter(self._held.values()), None)
+        if held is None or not self._timed:
+            return 0.02
+        floor = self._measure_floor(held.candidate)
+        if floor is not None:
+            _write_floor(key, floor)
+        return floor if floor is not None else 0.02
+
+    def survey(self) -> Survey:
+        """Whether answers that look at nothing would pass; worked out once."""
+        if self._survey is None:
+            answers = []
+            plan = [case for case in self._pool.plan(0) if not case.family.endswith("probe")]
+            for case in (*plan, Case("nominal", self._pool.seeds[1 % len(self._pool.seeds)], hidden=True)):
+                answer = self._reference.ask(case)[1]
+                if answer is not None:
+                    answers.append((case, answer))
+            self._survey = survey(answers)
+        return self._survey
+
+    @property
+    def _timed(self) -> bool:
+        return self.settings.time and self.device != "null"
+
+    def _session(self, candidate: Candidate) -> Steps:
+        kind: Callable[..., Steps] = NullSession if self.device == "null" else Session
+        return kind(
+            self.problem,
+            candidate,
+            weights=self._reference.weights(),
+            broker=self._broker,
+            settings=self.settings.session,
+        )
+
+    def _refuse_unsupported(self, hearing: Hearing) -> None:
+        candidate = hearing.session.candidate
+        message = self._unsupported
+        if candidate.target.rpartition("@")[2] != self.device:
+            message = f"the candidate is for {candidate.target}, this judge is for {self.device}"
+        if message:
+            hearing.evidence = replace(hearing.evidence, failure=(Status.UNSUPPORTED, message))
+            raise Rejected
+
+    def _decide(
+        self, candidate: Candidate, plan: Sequence[Case], pooled: int, goal: Stage, rounds: int, kept: int
+    ) -> Verdict:
+        began = time.monotonic()
+        hearing = Hearing(self._reference, self._session(candidate), Evidence(candidate.baseline))
+        stage, comparisons = Stage.BUILD, ()
+        try:
+            with self.gate.busy():
+                self._refuse_unsupported(hearing)
+                if self.settings.survey:
+                    found = self.survey()
+                    hearing.evidence = replace(hearing.evidence, survey=found.sentence, degenerate=found.degenerate)
+                hearing.start()
+                for place, case in enumerate(plan):
+                    stage = Stage.SCREEN if place == 0 else Stage.VERIFY
+                    hearing.hear(case, repeat=place == 0, keep=place < pooled)
+                    self._note_oracle(hearing, case, place < pooled)
+            if self._timed:
+                stage = goal
+                comparisons = self._time(hearing, rounds, kept)
+        except Rejected:
+            pass
+        verdict = self._verdict(hearing, stage, comparisons, began)
+        if candidate.baseline and verdict.status is Status.PASSED and hearing.session.lost is None:
+            with self._lock:
+                old = self._parked.pop(candidate.digest, None)
+                self._parked[candidate.digest] = hearing.session
+            if old is not None:
+                old.close()
+        else:
+            hearing.session.close()
+        return verdict
+
+    def _note_oracle(self, hearing: Hearing, case: Case, kept: bool) -> None:
+        if kept and not hearing.evidence.oracle_note:
+            answer = self._reference.ask(case)[1]
+            if answer is not None and answer.note:
+                hearing.evidence = replace(hearing.evidence, oracle_note=answer.note)
+
+    def _time(self, hearing: Hearing, rounds: int, keep: int) -> tuple[Comparison, ...]:
+        case = Case("nominal", self._pool.seeds[0], hidden=True)
+        _, answer = self._reference.ask(case)
+        assert answer is not None
+        inputs = self._inputs()
+        with self._lock:
+            held = [
+                item
+                for digest, item in self._held.items()
+                if digest != hearing.session.candidate.digest and item.session.lost is None
+            ]
+        # Baselines first: they show what copying the results costs plainly.
+        sessions = [item.session for item in held] + [hearing.session]
+        with self.gate.quiet():
+            *others, mine = time_turns(
+                sessions, inputs, answer.expected, rounds=rounds, keep=keep, window_us=self.settings.window_us
+            )
+        beside = [(item, turn) for item, turn in zip(held, others, strict=True) if turn.timing and not turn.failure]
+        best = min(beside, key=lambda pair: _median_us(pair[1]), default=None)
+        self._set_floor(hearing, mine)
+        with self.gate.busy():
+            hearing.timed(mine, best[1] if best else None)
+        assert mine.timing is not None
+        return tuple(_comparison(item.candidate, turn, mine) for item, turn in beside)
+
+    def _set_floor(self, hearing: Hearing, mine: Turns) -> None:
+        """Works out the physics floor only where moving every byte would take longer than the candidate did."""
+        facts = self.environment.facts
+        if mine.timing is None:
+            return
+        leaves, answer = self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))
+        assert answer is not None
+        most = sum(leaf.nbytes for leaf in leaves) + sum(item.own.nbytes for item in answer.wanted)
+        floor = physics.floor_us(most, facts)
+        if floor > mine.timing.median_us:
+            self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))
+            most = physics.needed_bytes(self._reference.run, leaves)
+            floor = physics.floor_us(most, facts)
+        hearing.evidence = replace(hearing.evidence, floor_us=floor, floor_bytes=most)
+
+    def _inputs(self) -> Callable[[int], Sequence[Sequence[torch.Tensor]]]:
+        leaves, _ = self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))
+        return fresh_inputs(leaves, self.problem.signature)
+
+    def _measure_floor(self, candidate: Candidate) -> float | None:
+        """A/A: two children of one candidate, timed by turns."""
+        pair = [self._session(candidate), self._session(candidate)]
+        try:
+            with self.gate.busy():
+                if any(session.start().failure is not None for session in pair):
+                    return None
+            _, answer = self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))
+            assert answer is not None
+            found = []
+            with self.gate.quiet():
+                for _ in range(_AA_REPEATS):
+                    one, two = time_turns(pair, self._inputs(), answer.expected, rounds=self.settings.rounds, keep=0)
+                    if one.timing and two.timing:
+                        found.append(ratio(one.timing.samples_us, two.timing.samples_us))
+            return noise_floor(found) if found else None
+        finally:
+            for session in pair:
+                session.close()
+
+    def _verdict(self, hearing: Hearing, stage: Stage, comparisons: tuple[Comparison, ...], began: float) -> Verdict:
+        findings = hearing.findings()
+        status, _ = _outcome(findings)
+        passed = status is Status.PASSED
+        labels = []
+        if not self.problem.dynamic:
+            labels.append("fixed shape")
+        if hearing.evidence.degenerate:
+            labels.append("degenerate problem")
+        native = self.device != "null"
+        return Verdict(
+            candidate=hearing.session.candidate.digest,
+            problem=self.problem.digest,
+            target=hearing.session.candidate.target,
+            status=status,
+            stage=stage,
+            environment=self.environment,
+            findings=findings,
+            timing=hearing.evidence.timing if passed and native else None,
+            prepare_us=hearing.prepare_us,
+            comparisons=comparisons if passed else (),
+            ledger=hearing.evidence.kernels,
+            peak_memory_bytes=hearing.session.peak_memory_bytes,
+            native=native,
+            labels=tuple(labels),
+            judge=JUDGE_VERSION,
+            decided_at=time.time(),
+            cost_s=time.monotonic() - began,
+            log=hearing.session.log,
+        )
+
+
+def _outcome(findings: Sequence[Finding]) -> tuple[Status, str]:
+    failed = [item for item in findings if not item.ok and item.weight is Weight.GATE]
+    return (failed[0].status, failed[0].message) if failed else (Status.PASSED, "")
+
+
+def _median_us(turns: Turns) -> float:
+    return turns.timing.median_us if turns.timing else float("inf")
+
+
+def _comparison(baseline: Candidate, theirs: Turns, mine: Turns) -> Comparison:
+    assert theirs.timing is not None and mine.timing is not None
+    found = ratio(theirs.timing.samples_us, mine.timing.samples_us)
+    return Comparison(baseline.title, baseline.digest, theirs.timing, found.value, found.low, found.high)
+
+
+def _trial(trial: Trial, turns: Turns) -> Trial:
+    if turns.failure is not None:
+        return replace(trial, status=turns.failure.status, message=turns.failure.message)
+    return replace(trial, median_us=_median_us(turns)) if turns.timing else trial
+
+
+def _too_large(problem: Problem) -> str:
+    """Why the problem cannot be judged on this machine; empty where it can."""
+    shapes = [(spec.example_shape, getattr(torch, spec.dtype).itemsize) for spec in problem.signature.tensors]
+    needed = total_bytes(shapes) * _MEMORY_FACTOR
+    with suppress(ValueError, OSError):
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if needed > 0.8 * memory:
+            return (
+                f"judging needs about {needed / 1e9:.0f} GB for inputs of {needed / _MEMORY_FACTOR / 1e9:.0f} GB, "
+                f"and this machine has {memory / 1e9:.0f}; scale the problem down"
+            )
+    return ""
+
+
+def _read_floors() -> dict[str, float]:
+    try:
+        return json.loads((home() / "noise.json").read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def _write_floor(key: str, floor: float) -> None:
+    path = home() / "noise.json"
+    made = path.with_suffix(f".{os.getpid()}.tmp")
+    made.write_text(json.dumps({**_read_floors(), key: floor}))
+    made.replace(path)

@@ -1,0 +1,202 @@
+"""The problem's reference as the judge asks it: right answers, what error they grant, and other weights.
+
+Runs the user's own code, in the judge's process, never a candidate's.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from kernelwright import problems
+from kernelwright.graph.reference import build_reference
+from kernelwright.judge import budget
+from kernelwright.judge.budget import Allowance, allowances
+from kernelwright.judge.oracle import Truth, ask, doubled, leaves_of
+from kernelwright.judge.session import Expected
+from kernelwright.records import Case, Problem, unflatten
+
+_PROBES = ("nan_probe", "inf_probe")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call must return."""
+
+    expected: Expected
+    wanted: tuple[Allowance, ...]
+    mutated: frozenset[int]
+    """Input leaves that the reference itself changes."""
+    shares: tuple[bool, ...]
+    """Which outputs of the reference lie in an input, in a weight or in another output."""
+    informative: bool
+    """False where half of some output overflows, or is decided by roundings."""
+    note: str
+
+    @property
+    def bytes(self) -> int:
+        """What keeping it costs."""
+        return sum(item.value.nbytes + item.own.nbytes + item.allowed.nbytes for item in self.wanted)
+
+
+class Reference:
+    """One problem's reference with its weights. Thread-safe: one question at a time."""
+
+    def __init__(self, problem: Problem, weights: Mapping[str, torch.Tensor] | None, cache_bytes: int) -> None:
+        """Raises ProblemError if the reference cannot be built."""
+        self.problem = problem
+        self._lock = threading.RLock()
+        self._base = problems.weights(problem, weights, "original", 0)
+        self._module = build_reference(problem, self._base)
+        self._wide = doubled(self._module)
+        self._loaded: tuple[str, int] = ("original", 0)
+        self._cache: OrderedDict[str, tuple[list[torch.Tensor], Answer | None]] = OrderedDict()
+        self._room, self._held = cache_bytes, 0
+
+    @property
+    def weightless(self) -> bool:
+        """Whether there is no parameter that could change."""
+        return not any(value.is_floating_point() for value in self._base.values())
+
+    def weights(self, case: Case | None = None) -> dict[str, torch.Tensor]:
+        """The state_dict a case asks for; None: the original."""
+        if case is None or case.weights == "original":
+            return self._base
+        return problems.weights(self.problem, self._base, case.weights, case.seed)
+
+    def ask(self, case: Case, *, keep: bool = True) -> tuple[list[torch.Tensor], Answer | None]:
+        """The inputs of `case` and their answer; None where the reference raises for such inputs."""
+        with self._lock:
+            found = self._cache.get(case.digest)
+            if found is not None:
+                self._cache.move_to_end(case.digest)
+                return found
+            leaves = problems.arguments(self.problem, case)
+            made = leaves, self._try(case, leaves)
+            if keep and made[1] is not None:
+                self._keep(case.digest, made)
+            return made
+
+    def answer(self, leaves: Sequence[torch.Tensor], case: Case) -> Answer:
+        """The answer for these very inputs, under the weights of `case`. Raises what the reference raises."""
+        with self._lock, torch.no_grad():
+            self._load(case)
+            own, mutated, shares = self._as_run(leaves)
+            args, kwargs = self._call(leaves)
+            truth = self._exact(args, kwargs, 0.0)
+            moved = self._exact(args, kwargs, budget.WOBBLE)
+        results, template = leaves_of(own)
+        numerics = self.problem.numerics
+        wanted = allowances(
+            truth,
+            moved,
+            tuple(results),
+            tf32=numerics.tf32_conv or numerics.tf32_matmul,
+            correlated=case.family in ("constant", "one_hot"),
+        )
+        expected = Expected(
+            template,
+            tuple(tuple(result.shape) for result in results),
+            tuple(str(result.dtype).removeprefix("torch.") for result in results),
+        )
+        telling = case.family in _PROBES or all(_telling(item) for item in wanted)
+        return Answer(expected, wanted, mutated, shares, telling, truth.note)
+
+    def run(self, leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The reference as its user runs it, with the weights loaded last."""
+        with self._lock, torch.no_grad():
+            return leaves_of(self._as_run(leaves)[0])[0]
+
+    def _try(self, case: Case, leaves: list[torch.Tensor]) -> Answer | None:
+        try:
+            return self.answer(leaves, case)
+        # The user's code may raise anything for inputs it was not written for; on its own inputs it is our caller's
+        # business to complain.
+        except Exception:
+            if case.family == "nominal" and not case.sizes and case.weights == "original":
+                raise
+            return None
+
+    def _keep(self, digest: str, made: tuple[list[torch.Tensor], Answer | None]) -> None:
+        size = _size(made)
+        if size > self._room:
+            return
+        self._cache[digest] = made
+        self._held += size
+        while self._held > self._room:
+            self._held -= _size(self._cache.popitem(last=False)[1])
+
+    def _load(self, case: Case) -> None:
+        wanted = (case.weights, case.seed if case.weights != "original" else 0)
+        if wanted != self._loaded:
+            state = self.weights(case)
+            for module in (self._module, self._wide):
+                if isinstance(module, torch.nn.Module):
+                    module.load_state_dict(state)
+            self._loaded = wanted
+
+    def _call(self, leaves: Sequence[torch.Tensor]) -> tuple[list[Any], dict[str, Any]]:
+        call = unflatten(self.problem.signature.arguments, leaves)
+        return list(call["args"]), dict(call["kwargs"])
+
+    def _as_run(self, leaves: Sequence[torch.Tensor]) -> tuple[Any, frozenset[int], tuple[bool, ...]]:
+        copies = _copies(leaves)
+        versions = [leaf._version for leaf in copies]
+        args, kwargs = self._call(copies)
+        with ExitStack() as stack:
+            if self.problem.numerics.autocast:
+                stack.enter_context(torch.autocast("cpu", getattr(torch, self.problem.numerics.autocast)))
+            result = _unmoved(self._module, lambda: self._module(*args, **kwargs))
+        outputs = leaves_of(result)[0]
+        foreign = {_memory(leaf) for leaf in copies} | {_memory(value) for value in self._module.state_dict().values()}
+        memories = [_memory(output) for output in outputs]
+        shares = tuple(memory in foreign or memories.count(memory) > 1 for memory in memories)
+        mutated = frozenset(place for place, leaf in enumerate(copies) if leaf._version != versions[place])
+        return result, mutated, shares
+
+    def _exact(self, args: Sequence[Any], kwargs: Mapping[str, Any], wobble: float) -> Truth:
+        # In-place work on doubles and integers would reach the caller's tensors.
+        safe = lambda item: item.clone() if isinstance(item, torch.Tensor) else item
+        args, kwargs = tree_map(safe, (list(args), dict(kwargs)))
+        return _unmoved(self._wide, lambda: ask(self._module, self._wide, args, kwargs, wobble))
+
+
+def _copies(leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Copies, in which what was one tensor stays one tensor."""
+    made: dict[int, torch.Tensor] = {}
+    return [made.setdefault(id(leaf), leaf.clone()) for leaf in leaves]
+
+
+def _unmoved(module: Any, call: Any) -> Any:
+    """`call()`, after which the buffers of `module` are as before: one in training keeps statistics."""
+    if not isinstance(module, torch.nn.Module):
+        return call()
+    buffers = [(buffer, buffer._version, buffer.clone()) for buffer in module.buffers()]
+    result = call()
+    for buffer, version, before in buffers:
+        if buffer._version != version:
+            with torch.no_grad():
+                buffer.copy_(before)
+    return result
+
+
+def _telling(item: Allowance) -> bool:
+    value = item.value
+    if not value.numel():
+        return True
+    if item.choice is None and item.undecided > 0.5:
+        return False
+    return not value.is_floating_point() or float(torch.isfinite(value).double().mean()) > 0.5
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr() if tensor.numel() else -id(tensor)
+
+
+def _size(made: tuple[list[torch.Tensor], Answer | None]) -> int:
+    return sum(leaf.nbytes for leaf in made[0]) + (made[1].bytes if made[1] else 0)

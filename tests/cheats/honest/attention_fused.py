@@ -1,0 +1,13 @@
+# problem: attention
+# with: reference.py
+"""The library's fused attention."""
+from reference import Model
+from torch.nn import functional as F
+
+
+class ModelNew(Model):
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(mixed.transpose(1, 2).reshape(batch, length, width))

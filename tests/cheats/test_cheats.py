@@ -1,0 +1,87 @@
+"""The judge's own test: every exploit is rejected for its reason, no honest kernel is.
+
+A file of `exploits` or `honest` is a candidate. Its first lines say for which file of `problems` it is, with which
+further files, and (an exploit) by which statuses and checks it may be rejected:
+
+    # problem: softmax
+    # rejected: WRONG_VALUES by values, CHEATED by unwritten
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernelwright import problems
+from kernelwright.judge import Gate, Judge, Settings
+from kernelwright.judge.session import SessionSettings
+from kernelwright.records import Candidate, Problem, SourceFile, Status, Verdict, Weight
+
+HERE = Path(__file__).parent
+RANGES = {"ranged": ["f32[1..64@48,96]"]}
+# Exploits that only the clock's calls unmask, and honest kernels whose timed calls must stand too.
+SETTINGS = Settings(rounds=2, window_us=500.0, session=SessionSettings(call_s=3.0, memory_bytes=1 << 30))
+
+
+def header(path: Path) -> dict[str, str]:
+    lines = [line[2:] for line in path.read_text().splitlines() if line.startswith("# ")]
+    return dict(line.split(": ", 1) for line in lines if ": " in line)
+
+
+def problem(name: str) -> Problem:
+    return problems.load(f"{HERE / 'problems' / name}.py:Model", inputs=RANGES.get(name, ()))
+
+
+def candidate(path: Path) -> Candidate:
+    said = header(path)
+    sources = [SourceFile("model.py", path.read_text())]
+    for name in filter(None, said.get("with", "").split(", ")):
+        text = problem(said["problem"]).source if name == "reference.py" else (path.parent / name).read_text()
+        sources.append(SourceFile(name, text))
+    return Candidate("cheats", said.get("target", "torch@cpu"), tuple(sources), label=path.stem)
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> Iterator[dict[str, Judge]]:
+    judges: dict[str, Judge] = {}
+    yield judges
+    for judge in judges.values():
+        judge.close()
+
+
+def judged(path: Path, judges: dict[str, Judge]) -> Verdict:
+    name = header(path)["problem"]
+    if name not in judges:
+        judges[name] = Judge(problem(name), "cpu", settings=SETTINGS, gate=Gate(None))
+    return judges[name].submit(candidate(path))
+
+
+@pytest.mark.parametrize("path", sorted((HERE / "exploits").glob("*.py")), ids=lambda path: path.stem)
+def test_an_exploit_is_rejected_for_its_reason(path: Path, verdicts: dict[str, Judge]) -> None:
+    verdict = judged(path, verdicts)
+    assert verdict.status is not Status.PASSED and verdict.timing is None
+    reasons = [tuple(reason.split(" by ")) for reason in header(path)["rejected"].split(", ")]
+    failed = verdict.failed(Weight.GATE)
+    assert (verdict.status.value, failed[0].check) in reasons, failed[0]
+
+
+@pytest.mark.parametrize("path", sorted((HERE / "honest").glob("*.py")), ids=lambda path: path.stem)
+def test_an_honest_kernel_is_not(path: Path, verdicts: dict[str, Judge]) -> None:
+    verdict = judged(path, verdicts)
+    assert verdict.status is Status.PASSED, verdict.reason + verdict.log
+    assert not verdict.failed(Weight.BAR), verdict.reason
+    assert verdict.timing is not None
+
+
+def test_a_degenerate_problem_is_called_one(verdicts: dict[str, Judge]) -> None:
+    """Zeros are the right answer here; the label says what that is worth."""
+    judge = Judge(problem("zero"), "cpu", settings=SETTINGS, gate=Gate(None))
+    verdicts["zero"] = judge
+    text = (HERE / "exploits" / "zeros.py").read_text().replace("zeros_like(x)", "zeros_like(x) * x.sum()")
+    text = text.replace(
+        "class ModelNew(nn.Module):\n",
+        "class ModelNew(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.inner = nn.Linear(64, 64)\n\n",
+    )
+    verdict = judge.submit(Candidate("cheats", "torch@cpu", (SourceFile("model.py", text),)))
+    assert "degenerate problem" in verdict.labels
