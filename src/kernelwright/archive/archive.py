@@ -416,7 +416,8 @@ class Archive:
             "(PARTITION BY candidate, problem ORDER BY decisive DESC, seq DESC) AS place FROM verdict "
             f"WHERE {where} AND device=? AND (? IS NULL OR environment=?) AND (? IS NULL OR judge=?)) "
             "WHERE place=1 AND confirmed AND speedup > 1 AND NOT EXISTS "
-            "(SELECT 1 FROM candidate_form WHERE digest=candidate AND baseline) ORDER BY speedup DESC, seq DESC LIMIT ?",
+            "(SELECT 1 FROM candidate_form WHERE digest=candidate AND baseline) "
+            "ORDER BY speedup DESC, seq DESC LIMIT ?",
             (*values, device, environment, environment, judge, judge, limit),
         )
         return [

@@ -1,3 +1,43 @@
 """The archive as tables and pages."""
 
-__all__: list[str] = []
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.report.as_json import outcome_json, verdict_json
+from kernelwright.report.bench import (
+    BenchRow,
+    Result,
+    Summary,
+    bench_json,
+    bench_row,
+    bench_table,
+    summaries,
+    write_bench_html,
+)
+
+if TYPE_CHECKING:
+    from kernelwright.report.page import write_html as write_html
+    from kernelwright.report.terminal import table as table
+
+__all__ = [
+    "BenchRow",
+    "Result",
+    "Summary",
+    "bench_json",
+    "bench_row",
+    "bench_table",
+    "outcome_json",
+    "summaries",
+    "table",
+    "verdict_json",
+    "write_bench_html",
+    "write_html",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # rich and the page are loaded by those who show something
+    files = {"table": "terminal", "write_html": "page"}
+    if name in files:
+        return getattr(import_module(f"kernelwright.report.{files[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
