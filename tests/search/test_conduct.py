@@ -43,6 +43,8 @@ PROBLEM = Problem("toy", "class Model: ...", Signature((), '{"args": [], "kwargs
 class SayingJudge:
     """Times a candidate as its text says: "40", "40 unconfirmed", "40 after 0.5" (seconds), "wrong", "broken"."""
 
+    noise_floor = 0.02
+
     def __init__(self) -> None:
         self.submitted: list[str] = []
         self.confirmed: list[str] = []

@@ -71,7 +71,7 @@ def test_a_challenger_beats_the_best_baseline_beyond_the_noise() -> None:
         entry("wrong", None),
     ]
     assert [e.candidate.writer for e in select.baselines(entries)] == ["inductor", "eager"]
-    assert [e.candidate.writer for e in select.challengers(entries)] == ["clear"]
+    assert [e.candidate.writer for e in select.challengers(entries, 0.02)] == ["clear"]
     assert [e.candidate.writer for e in select.ranked(entries)] == ["clear", "close", "between"]
 
 
@@ -81,21 +81,21 @@ def test_a_baseline_that_came_later_is_reached_through_one_both_knew() -> None:
     speedup, low = select.lead(early.verdict, [entry("eager", 100, baseline=True), late])
     assert abs(speedup - 100 / 60 / 2) < 1e-9
     assert low < speedup
-    assert not select.challengers([entry("eager", 100, baseline=True), late, early])
+    assert not select.challengers([entry("eager", 100, baseline=True), late, early], 0.02)
 
 
 def test_a_barred_candidate_challenges_nobody() -> None:
     bar = Finding("nan", False, "NaN is lost", Weight.BAR)
     entries = [entry("eager", 100, baseline=True), entry("loose", 10, ((EAGER, 100),), findings=(bar,))]
-    assert select.challengers(entries) == ()
+    assert select.challengers(entries, 0.02) == ()
 
 
 def test_a_win_needs_every_baseline_and_the_confirmation() -> None:
     both = ((EAGER, 100.0), (INDUCTOR, 80.0))
-    assert select.wins(entry("a", 50, both, stage=Stage.CONFIRM).verdict)
-    assert not select.wins(entry("a", 50, both, stage=Stage.TIME).verdict)
-    assert not select.wins(entry("a", 90, both, stage=Stage.CONFIRM).verdict)
-    assert not select.wins(entry("a", 50, stage=Stage.CONFIRM).verdict)
+    assert select.wins(entry("a", 50, both, stage=Stage.CONFIRM).verdict, 0.02)
+    assert not select.wins(entry("a", 50, both, stage=Stage.TIME).verdict, 0.02)
+    assert not select.wins(entry("a", 90, both, stage=Stage.CONFIRM).verdict, 0.02)
+    assert not select.wins(entry("a", 50, stage=Stage.CONFIRM).verdict, 0.02)
 
 
 def test_parents_are_the_fastest_then_the_newest_failures() -> None:

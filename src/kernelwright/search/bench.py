@@ -2,18 +2,21 @@
 
 import asyncio
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.records import Candidate, Case, Environment, EventKind, Status, Trial, Verdict
 from kernelwright.search.journal import Journal
+from kernelwright.search.threads import DaemonThreads
 
 
 class Jury(Protocol):
     """What search asks of a judge (see kernelwright.judge.Judge)."""
 
+    @property
+    def noise_floor(self) -> float: ...
     def submit(self, candidate: Candidate) -> Verdict: ...
     def confirm(self, candidate: Candidate) -> Verdict: ...
     def trial(self, candidates: Sequence[Candidate], case: Case) -> tuple[Trial, ...]: ...
@@ -37,7 +40,7 @@ class AttemptsSpent(KernelwrightError):
 class Docket:
     """The candidates before the judge. Each is judged once a run, whoever brings it and how often."""
 
-    def __init__(self, court: Court, journal: Journal, threads: Executor) -> None:
+    def __init__(self, court: Court, journal: Journal, threads: DaemonThreads) -> None:
         self._court, self._judge, self._journal, self._threads = court, court.judge, journal, threads
         self._pending: dict[str, Future[Verdict]] = {}
 

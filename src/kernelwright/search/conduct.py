@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from kernelwright.search import select
 from kernelwright.search.bench import AttemptsSpent, Court, Docket, WriterBench
 from kernelwright.search.budget import Deadline
 from kernelwright.search.journal import Journal, Watch, describe
+from kernelwright.search.threads import DaemonThreads
 from kernelwright.writers import Writer
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def conduct(
     """The search itself, before an open judge. `stop` ends it from another thread, as Ctrl-C does in the main one."""
     deadline = Deadline(plan.budget_s)
     journal = Journal(plan.problem, plan.device, archive, deadline, watch)
-    threads = ThreadPoolExecutor(max_workers=_parallel(), thread_name_prefix="kernelwright-judge")
+    threads = DaemonThreads(_parallel(), "kernelwright-judge")
     hunt = _Hunt(plan, court, journal, Docket(court, journal, threads), deadline, {})
     journal.event(EventKind.STARTED, message=f"{plan.problem.name} on {plan.device}, {plan.budget_s:.0f} s")
     interrupted = False
@@ -124,7 +125,8 @@ def conduct(
     except KeyboardInterrupt:
         interrupted = True
     finally:
-        threads.shutdown(wait=False, cancel_futures=True)
+        hunt.docket.abandon()
+        threads.close()
     outcome = Outcome(
         run=journal.run,
         problem=plan.problem,
@@ -233,9 +235,12 @@ def _skip(hunt: _Hunt, writer: Writer, kind: EventKind, why: str) -> None:
 
 def _confirm(hunt: _Hunt) -> Entry | None:
     """The first challenger that wins again on fresh seeds. One is tried even when the time is up."""
+    if not select.challengers(hunt.journal.entries, 0.0):
+        return None
+    noise = hunt.court.judge.noise_floor
     tried: set[str] = set()
     while True:
-        waiting = [e for e in select.challengers(hunt.journal.entries) if e.candidate.digest not in tried]
+        waiting = [e for e in select.challengers(hunt.journal.entries, noise) if e.candidate.digest not in tried]
         if not waiting or (tried and hunt.deadline.left_s <= 0):
             return None
         candidate = waiting[0].candidate
@@ -243,7 +248,7 @@ def _confirm(hunt: _Hunt) -> Entry | None:
         hunt.journal.event(EventKind.NOTE, candidate.writer, candidate.digest, f"confirming {candidate.title}")
         verdict = hunt.court.judge.confirm(candidate)
         hunt.journal.judged(candidate, verdict, EventKind.CONFIRMED)
-        if select.wins(verdict):
+        if select.wins(verdict, noise):
             return Entry(candidate, verdict)
 
 

@@ -4,10 +4,6 @@ from collections.abc import Iterable, Sequence
 
 from kernelwright.records import Entry, Parent, Status, Verdict, Weight
 
-NOISE = 0.02
-"""A lead below two per cent is not believed: A/A runs of one kernel on quiet machines differ by up to that much
-between processes (docs/design/judge.md), which no interval of a single run can see."""
-
 
 def parents(entries: Iterable[Entry], limit: int = 6) -> tuple[Parent, ...]:
     """What a writer learns from: the fastest that passed, then the newest that failed; at most `limit`."""
@@ -64,15 +60,15 @@ def ranked(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     return tuple(sorted(fit, key=lambda entry: -lead(entry.verdict, rivals)[0]))
 
 
-def challengers(entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """Those of `ranked` that beat every baseline beyond the noise, in the order in which they are confirmed."""
+def challengers(entries: Sequence[Entry], noise: float) -> tuple[Entry, ...]:
+    """Those of `ranked` that beat every baseline beyond `noise` (0.02: two per cent), in the order of confirmation."""
     rivals = baselines(entries)
-    return tuple(entry for entry in ranked(entries) if lead(entry.verdict, rivals)[1] > 1 + NOISE)
+    return tuple(entry for entry in ranked(entries) if lead(entry.verdict, rivals)[1] > 1 + noise)
 
 
-def wins(verdict: Verdict) -> bool:
+def wins(verdict: Verdict, noise: float) -> bool:
     """Whether a confirmed candidate beats, beyond the noise, every baseline it was timed beside."""
-    return verdict.confirmed and bool(verdict.comparisons) and all(item.low > 1 + NOISE for item in verdict.comparisons)
+    return verdict.confirmed and bool(verdict.comparisons) and all(item.low > 1 + noise for item in verdict.comparisons)
 
 
 def _median_us(entry: Entry) -> float:

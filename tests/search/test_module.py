@@ -1,0 +1,98 @@
+"""optimize() on live modules, with the real judge on this machine's CPU."""
+
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import kernelwright
+from kernelwright.archive import Archive
+from kernelwright.errors import UsageError
+from kernelwright.records import Brief, Candidate, Problem, SourceFile, Status
+from kernelwright.search.conduct import search
+from kernelwright.writers import Bench
+
+
+class Wasteful(nn.Module):
+    """Takes the same sine forty times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(0.7))
+
+    def forward(self, x):
+        for _ in range(40):
+            y = torch.sin(x) * self.scale
+        return y
+
+
+class OnceWriter:
+    """Takes it once."""
+
+    name = "once"
+    baseline = False
+
+    def missing(self, target: str) -> str | None:
+        return None
+
+    async def write(self, brief: Brief, bench: Bench) -> None:
+        self.verdict = await bench.submit(once(brief.problem))
+
+
+def once(problem: Problem, wrong: bool = False) -> Candidate:
+    text = (
+        "import torch\nfrom reference import Model\n\n\nclass ModelNew(Model):\n"
+        f"    def forward(self, x):\n        return torch.sin(x) * self.scale{' * 1.01' if wrong else ''}\n"
+    )
+    return Candidate("once", "torch@cpu", (SourceFile("model.py", text), SourceFile("reference.py", problem.source)))
+
+
+def test_a_faster_module_takes_the_place_of_the_original(tmp_path: Path) -> None:
+    model, x = Wasteful(), torch.randn(64, 512)
+    with torch.no_grad():
+        model.scale.fill_(1.3)
+    fast = kernelwright.optimize(
+        model, x, target="cpu", budget="60s", writers=[OnceWriter()], archive=tmp_path / "a.sqlite"
+    )
+    assert fast is not model and isinstance(fast, nn.Module)
+    assert list(fast.state_dict()) == ["scale"]
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x), model(x))
+        model.scale.fill_(0.1)
+        torch.testing.assert_close(fast(x), model(x))
+    with Archive(tmp_path / "a.sqlite") as archive:
+        run = archive.runs()[0]
+        outcome = archive.outcome(run.id)
+    assert outcome.best and outcome.best.verdict.confirmed
+    assert outcome.best.verdict.speedup("eager").low > 2  # type: ignore[union-attr]
+
+
+def test_where_nothing_wins_the_original_comes_back_with_the_reason(caplog, tmp_path: Path) -> None:
+    class WrongWriter(OnceWriter):
+        async def write(self, brief: Brief, bench: Bench) -> None:
+            self.verdict = await bench.submit(once(brief.problem, wrong=True))
+
+    model, writer = Wasteful(), WrongWriter()
+    with caplog.at_level(logging.WARNING, "kernelwright"):
+        kept = kernelwright.optimize(model, torch.randn(64, 512), "cpu", "60s", [writer], archive=Archive(None))
+    assert kept is model
+    assert writer.verdict.status is Status.WRONG_VALUES
+    assert "none of 1 candidates passed" in caplog.text
+
+
+def test_arguments_that_make_no_sense_are_told() -> None:
+    with pytest.raises(UsageError, match="leave out example_inputs"):
+        kernelwright.optimize("a.py:B", torch.zeros(1), target="cpu")
+    with pytest.raises(UsageError, match="is not a time"):
+        kernelwright.optimize(Wasteful(), torch.zeros(1), target="cpu", budget="soon")
+
+
+def test_the_whole_house_on_the_null_device() -> None:
+    from kernelwright.problems import load
+
+    file = Path(__file__).parents[2] / "examples" / "gelu_mlp.py"
+    outcome = search(load(f"{file}:MLP", inputs=["f32[8,256]"]), "null", writers=[OnceWriter()], budget_s=30)
+    assert outcome.entries[0].candidate.writer == "eager"
+    assert outcome.best is None and "carry no time" in outcome.reason
