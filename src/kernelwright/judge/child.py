@@ -204,7 +204,7 @@ def _call(channel: socket.socket, module: Any, problem: Problem, arena: ChildAre
     gc.disable()
     try:
         if _await_go(channel, forward) and _await_go(channel, copy):
-            told["returned"] = _declared(results[0], arguments[0], module)
+            told["returned"] = _declared(results[0], arguments[0], module) if results else None
             _tell(channel, told)
     finally:
         gc.enable()

@@ -371,7 +371,7 @@ class Session:
         """One call for each element of `calls`, each in memory of its own, back to back."""
         if self._lost:
             return Window(self._lost)
-        limit_s = min(self.settings.window_s, self.settings.call_s * len(calls))
+        limit_s = min(self.settings.window_s, self.settings.call_s * max(len(calls), 1))
         try:
             asked = self._call(calls, expected, limit_s)
         except Lost as lost:

@@ -52,7 +52,8 @@ def confine(
         raise Refusal("this kernel has no Landlock (Linux 5.13 or newer, enabled), so files could not be closed")
     ruleset = _ruleset(libc, machine, version, readable, writable, execute) if version else -1
     if os.geteuid() == 0:
-        _become_nobody(libc, machine, writable, execute)
+        _become_nobody(libc, writable)
+    _give_up_capabilities(libc, machine, execute)
     _limit(limits)
     # No core, and /proc/self belongs to root: nobody else of this user id can look in.
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
@@ -114,7 +115,7 @@ def _ruleset(
     return rules
 
 
-def _become_nobody(libc: ctypes.CDLL, machine: Machine, writable: Sequence[str], execute: bool) -> None:
+def _become_nobody(libc: ctypes.CDLL, writable: Sequence[str]) -> None:
     """Root gives up everything but reading any file, so that a Python under a private home still finds its modules;
     Landlock still decides which. (That right also opens files by handle: the filter denies it.)"""
     for path in writable:
@@ -128,15 +129,22 @@ def _become_nobody(libc: ctypes.CDLL, machine: Machine, writable: Sequence[str],
         os.setresuid(NOBODY, NOBODY, NOBODY)
     except PermissionError as error:
         raise Refusal(f"root cannot become nobody here: {error}") from None
-    keep = 1 << _CAP_DAC_READ_SEARCH
-    inherit = keep if execute else 0  # a compiler started from here needs it too
+
+
+def _give_up_capabilities(libc: ctypes.CDLL, machine: Machine, execute: bool) -> None:
+    """All but reading any file, and that only if it is held."""
     header = struct.pack("Ii", 0x2008_0522, 0)
+    sets = ctypes.create_string_buffer(24)
+    _check(libc.syscall(machine.numbers["capget"], header, sets), "capget")
+    _, permitted, *_ = struct.unpack("IIIIII", sets.raw)
+    keep = permitted & 1 << _CAP_DAC_READ_SEARCH
+    inherit = keep if execute else 0  # a compiler started from here needs it too
+    clear_all, raise_one = 4, 2
+    libc.prctl(_PR_CAP_AMBIENT, clear_all, 0, 0, 0)
     _check(
         libc.syscall(machine.numbers["capset"], header, struct.pack("IIIIII", keep, keep, inherit, 0, 0, 0)), "capset"
     )
-    clear_all, raise_one = 4, 2
-    libc.prctl(_PR_CAP_AMBIENT, clear_all, 0, 0, 0)
-    if execute:
+    if inherit:
         _check(libc.prctl(_PR_CAP_AMBIENT, raise_one, _CAP_DAC_READ_SEARCH, 0, 0), "ambient capability")
 
 

@@ -23,6 +23,7 @@ _TABLE: dict[str, tuple[int | None, int | None]] = {
     "adjtimex": (159, 171),
     "bind": (49, 200),
     "bpf": (321, 280),
+    "capget": (125, 90),
     "capset": (126, 91),
     "chmod": (90, None),
     "chown": (92, None),
