@@ -3,10 +3,15 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kernelwright.graph.capturing import Capture as Capture
+    from kernelwright.graph.captured import Capture as Capture
     from kernelwright.graph.capturing import agrees as agrees
     from kernelwright.graph.capturing import capture as capture
     from kernelwright.graph.capturing import capture_problem as capture_problem
+    from kernelwright.graph.dynamo_road import capture_dynamo as capture_dynamo
+    from kernelwright.graph.identity import distinct_outputs as distinct_outputs
+    from kernelwright.graph.identity import fit as fit
+    from kernelwright.graph.identity import identify as identify
+    from kernelwright.graph.identity import specialise as specialise
     from kernelwright.graph.kernel_call import KernelCall as KernelCall
     from kernelwright.graph.printing import print_module as print_module
     from kernelwright.graph.reference import build_reference as build_reference
@@ -19,22 +24,32 @@ __all__ = [
     "agrees",
     "build_reference",
     "capture",
+    "capture_dynamo",
     "capture_problem",
+    "distinct_outputs",
     "example_arguments",
+    "fit",
+    "identify",
     "load_text",
     "print_module",
+    "specialise",
 ]
 
 _FILES = {
-    "Capture": "capturing",
+    "Capture": "captured",
     "KernelCall": "kernel_call",
     "agrees": "capturing",
     "build_reference": "reference",
     "capture": "capturing",
+    "capture_dynamo": "dynamo_road",
     "capture_problem": "capturing",
+    "distinct_outputs": "identity",
     "example_arguments": "reference",
+    "fit": "identity",
+    "identify": "identity",
     "load_text": "reference",
     "print_module": "printing",
+    "specialise": "identity",
 }
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kernelwright.errors import CaptureError
-from kernelwright.graph.capturing import State
+from kernelwright.graph.captured import State
 from kernelwright.graph.node import is_contiguous
 from kernelwright.graph.spelling import number
 

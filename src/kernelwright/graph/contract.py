@@ -1,15 +1,17 @@
 """Whether a graph with open sizes holds for all sizes of its contract."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sympy
-from torch import Tensor, fx
+import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from kernelwright.errors import CaptureError
-from kernelwright.graph.node import expression, placeholders_of
+from kernelwright.graph.captured import Capture
+from kernelwright.graph.identity import text_at
+from kernelwright.graph.node import example_size, expression, placeholders_of
 from kernelwright.records import Range
 
 _TRIED = 4096
@@ -17,49 +19,73 @@ _TRIED = 4096
 
 
 def check_contract(
-    environment: Any,
-    graph: fx.GraphModule,
+    capture: Capture,
+    shapes: Sequence[Sequence[Any]],
     dynamic: Mapping[int, Mapping[int, Range]],
-    order: Sequence[int],
-    fakes: Sequence[Tensor],
+    capture_at: Callable[[Sequence[Sequence[int]]], Capture],
 ) -> None:
-    """Raises CaptureError where tracing fixed an open size, or where a guard fails for sizes of the contract.
+    """Raises CaptureError where tracing fixed an open size, or where the code goes another way for other sizes.
 
-    Sizes that the code needs to be equal may be: two ranges tied by it are one. A guard that only sets a size of
-    one aside (torch takes 1 for a constant) is not held against the contract.
+    `shapes` are those of the leaves, with the symbols of open sizes. Tracing leaves guards: facts about sizes that it
+    used. Where one fails within the contract the computation is captured once more at the sizes that break it; it
+    is a different computation only if that text differs (torch's own kernels ask for sizes too, to no effect).
+    Sizes that the code needs to be equal may be: two ranges tied by it are one. Sizes below two are not tried.
     """
-    ranges: dict[sympy.Symbol, Range] = {}
-    for index, fake in zip(order, fakes, strict=True):
-        for dim, size in dynamic.get(index, {}).items():
-            if size.low == size.high:
-                continue
-            symbol = environment.replace(sympy.sympify(expression(fake.shape[dim])))
-            if not isinstance(symbol, sympy.Symbol):
-                raise CaptureError(
-                    f"dimension {dim} of argument {index} may be {size.low} to {size.high} by contract, "
-                    f"but the code fixes it to {symbol}"
-                )
-            ranges[symbol] = size
-    for guard in environment.guards:
-        condition = environment.replace(guard.expr)
-        for sizes in _combinations({symbol: ranges[symbol] for symbol in condition.free_symbols if symbol in ranges}):
-            if condition.xreplace(sizes) == sympy.false:
-                named = ", ".join(str(size) for size in sizes.values())
-                raise CaptureError(
-                    f"the code branches on an open size: where {guard.expr} is false, as for {named}, "
-                    "it goes another way"
-                )
-    for place in placeholders_of(graph.graph):
+    for place in placeholders_of(capture.graph.graph):
         if free_unbacked_symbols(place.meta["val"]):
             raise CaptureError(f"the sizes of {place} depend on the values of tensors")
+    open_sizes = [(index, dim, size) for index, dims in dynamic.items() for dim, size in dims.items()]
+    environment = next(
+        (size.node.shape_env for shape in shapes for size in shape if isinstance(size, torch.SymInt)), None
+    )
+    ranges: dict[sympy.Symbol, Range] = {}
+    for index, dim, size in open_sizes:
+        symbol = sympy.sympify(expression(shapes[index][dim]))
+        symbol = environment.replace(symbol) if environment is not None else symbol
+        if isinstance(symbol, sympy.Symbol):
+            ranges[symbol] = size
+        elif size.low != size.high:
+            raise CaptureError(
+                f"dimension {dim} of argument {index} may be {size.low} to {size.high} by contract, "
+                f"but the code fixes it to {symbol}"
+            )
+    tried: set[tuple[int, ...]] = set()
+    for condition in [environment.replace(guard.expr) for guard in environment.guards] if environment else ():
+        for sizes in _breaking(condition, ranges):
+            complete = {symbol: sizes.get(symbol, size.example) for symbol, size in ranges.items()}
+            if tuple(complete.values()) in tried:
+                continue
+            tried.add(tuple(complete.values()))
+            concrete = [[_size_at(size, complete) for size in shape] for shape in shapes]
+            if text_at(capture, complete) != _text(capture_at(concrete)):
+                named = ", ".join(map(str, sizes.values()))
+                raise CaptureError(f"the code goes another way for open sizes such as {named}, where not {condition}")
 
 
-def _combinations(ranges: dict[sympy.Symbol, Range]) -> Any:
+def _breaking(condition: sympy.Basic, ranges: Mapping[sympy.Symbol, Range]) -> list[dict[sympy.Symbol, int]]:
+    """The first and the last sizes of the contract, if any, for which the condition is false."""
+    asked = {symbol: size for symbol, size in ranges.items() if symbol in condition.free_symbols}
+    false = [sizes for sizes in _combinations(asked) if condition.xreplace(sizes) == sympy.false]
+    return [false[0], false[-1]] if false else []
+
+
+def _combinations(ranges: Mapping[sympy.Symbol, Range]) -> Iterator[dict[sympy.Symbol, Any]]:
     share = max(2, int(_TRIED ** (1 / max(1, len(ranges)))))
     choices = []
     for size in ranges.values():
-        low = max(2, size.low)
+        low = min(max(2, size.low), size.high)
         step = max(1, (size.high - low) // share)
         choices.append(sorted({*range(low, size.high + 1, step), size.high}))
     for sizes in itertools.product(*choices):
         yield dict(zip(ranges, map(sympy.Integer, sizes), strict=True))
+
+
+def _size_at(size: Any, sizes: Mapping[sympy.Symbol, Any]) -> int:
+    if not isinstance(size, torch.SymInt):
+        return int(size)
+    symbol = size.node.shape_env.replace(size.node.expr)
+    return int(sizes.get(symbol, example_size(size)))
+
+
+def _text(capture: Capture) -> str:
+    return text_at(capture, {})

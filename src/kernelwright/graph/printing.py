@@ -12,7 +12,7 @@ import torch
 from torch.fx.node import Node
 from torch.utils._sympy.printers import PythonPrinter
 
-from kernelwright.graph.capturing import Capture
+from kernelwright.graph.captured import Capture
 from kernelwright.graph.containers import Containers, literal
 from kernelwright.graph.kernel_call import KernelCall
 from kernelwright.graph.node import (
