@@ -164,25 +164,29 @@ def luminance(colour: str) -> float:
 )
 def test_contrast_is_enough(scheme: str, front: str, backs: str) -> None:
     """WCAG 2.2 AA: 4.5 to 1 for text."""
-    light, dark = CSS.read_text().split("@media (prefers-color-scheme: dark)")
+    light, dark = CSS.read_text().split("@media screen and (prefers-color-scheme: dark)")
     colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", light if scheme == "light" else dark.split("\n}\n")[0]))
     for back in backs.split():
         lighter, darker = sorted((luminance(colours[front]), luminance(colours[back])), reverse=True)
         assert (lighter + 0.05) / (darker + 0.05) >= 4.5, f"{front} on {back}"
 
 
-MEASURE = """<!doctype html><iframe id="f" src="{url}" style="width:{width}px;height:800px;border:0"></iframe>
+MEASURE = """
 <script>
-onload = () => {{
-  const page = document.getElementById("f").contentDocument;
-  for (const item of page.querySelectorAll("details")) item.open = true;
-  const heading = page.querySelector("h1").getBoundingClientRect();
-  document.title = JSON.stringify({{
-    page: page.title, wide: page.documentElement.scrollWidth, tall: page.documentElement.scrollHeight,
-    heading: heading.height, dark: matchMedia("(prefers-color-scheme: dark)").matches,
-    paper: page.defaultView.getComputedStyle(page.body).backgroundColor,
-  }});
-}};
+onload = () => {
+  const seen = [...document.querySelectorAll("iframe")].map((frame) => {
+    const page = frame.contentDocument;
+    for (const item of page.querySelectorAll("details")) item.open = true;
+    return {
+      page: page.title,
+      wide: page.documentElement.scrollWidth,
+      tall: page.documentElement.scrollHeight,
+      heading: page.querySelector("h1").getBoundingClientRect().height,
+      paper: page.defaultView.getComputedStyle(page.body).backgroundColor,
+    };
+  });
+  document.title = JSON.stringify(seen);
+};
 </script>"""
 
 
@@ -190,34 +194,37 @@ onload = () => {{
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1100, True)])
 def test_a_browser_draws_them_all(pages: list[Path], hostile: Outcome, tmp_path: Path, width: int, dark: bool) -> None:
     """No word on the console, and no scrolling sideways with everything open."""
-    for path in [*pages, write_html(hostile, tmp_path / "hostile.html")]:
-        around = path.with_name(f"around-{path.stem}.html")
-        around.write_text(MEASURE.format(url=path.as_uri(), width=width))
-        done = subprocess.run(
-            [
-                str(BROWSER),
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-background-networking",
-                "--allow-file-access-from-files",
-                "--enable-logging=stderr",
-                f"--user-data-dir={tmp_path / 'profile'}",
-                f"--blink-settings=preferredColorScheme={0 if dark else 1}",
-                "--window-size=1200,900",
-                "--dump-dom",
-                around.as_uri(),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        told = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-        assert not told, (path, told)
-        seen = re.search(r"<title>(.*?)</title>", done.stdout)
-        assert seen, (path, done.stderr[-2000:])
-        measured = json.loads(html.unescape(seen[1]))
-        assert measured["wide"] <= width, (path, measured)
-        assert measured["tall"] > 300 and measured["heading"] > 10 and "Kernelwright" in measured["page"]
-        assert measured["dark"] is dark
-        assert measured["paper"] == ("rgb(19, 21, 24)" if dark else "rgb(252, 252, 250)")
+    paths = [*pages, write_html(hostile, tmp_path / "hostile.html")]
+    frames = [
+        f'<iframe src="{path.as_uri()}" style="width:{width}px;height:800px;border:0"></iframe>' for path in paths
+    ]
+    around = tmp_path / "around.html"
+    around.write_text("<!doctype html>" + "".join(frames) + MEASURE)
+    done = subprocess.run(
+        [
+            str(BROWSER),
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-background-networking",
+            "--allow-file-access-from-files",
+            "--enable-logging=stderr",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            f"--blink-settings=preferredColorScheme={0 if dark else 1}",
+            "--window-size=1200,900",
+            "--dump-dom",
+            around.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert not [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    title = re.search(r"<title>(.*?)</title>", done.stdout)
+    assert title, done.stderr[-2000:]
+    measured = json.loads(html.unescape(title[1]))
+    assert len(measured) == len(paths)
+    for path, seen in zip(paths, measured, strict=True):
+        assert seen["wide"] <= width, (path, seen)
+        assert seen["tall"] > 300 and seen["heading"] > 10 and "Kernelwright" in seen["page"]
+        assert seen["paper"] == ("rgb(19, 21, 24)" if dark else "rgb(252, 252, 250)")

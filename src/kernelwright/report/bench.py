@@ -194,7 +194,7 @@ def write_bench_html(
     plotted = tuple(
         PlotRow(
             " · ".join((row.problem, *(label for label in row.labels if label in _APART))),
-            times(row.over_best),
+            f"● {times(row.over_best)}",
             "other" if row.apart else "best" if row.result is Result.FASTER else "base",
             marks(row),
         )

@@ -16,6 +16,8 @@ from kernelwright.report import wording
 from kernelwright.report.scale import Scale, ratio_scale, time_scale
 from kernelwright.report.source import Line, as_code, difference, highlight, shorten, visible
 
+_SIGN = {"eager": "○", "compile": "●"}
+
 
 @dataclass(frozen=True)
 class Mark:
@@ -97,7 +99,7 @@ def write_html(outcome: Outcome, path: Path) -> Path:
         "run.html.j2",
         outcome=outcome,
         problem=outcome.problem,
-        reference=_listing("reference.py", outcome.problem.readable or outcome.problem.source),
+        reference=_listing("reference.py", _reference(outcome)),
         cards=cards,
         plot=_plot(cards),
         best=next((card for card in cards if card.best), None),
@@ -151,6 +153,10 @@ def _templates() -> Any:
     return made
 
 
+def _reference(outcome: Outcome) -> str:
+    return outcome.problem.readable or outcome.problem.source
+
+
 def _cards(outcome: Outcome) -> tuple[Card, ...]:
     known = {entry.candidate.digest: entry.candidate for entry in outcome.entries}
     ranked = wording.ranked(outcome)
@@ -179,7 +185,7 @@ def _card(outcome: Outcome, entry: Entry, known: dict[str, Candidate], shared: S
         informed=verdict.failed(Weight.INFORM),
         passed=tuple(finding for finding in verdict.findings if finding.ok),
         listings=tuple(
-            _listing(file.path, file.text, "the reference" if file.text == outcome.problem.source else "")
+            _listing(file.path, file.text, "the reference" if file.text == _reference(outcome) else "")
             for file in candidate.sources
         ),
         parents=tuple(known[name].title if name in known else name[:12] for name in candidate.parents),
@@ -213,7 +219,7 @@ def _plot(cards: tuple[Card, ...]) -> tuple[Scale, tuple[PlotRow, ...]] | None:
     rows = tuple(
         PlotRow(
             card.entry.candidate.title,
-            " · ".join(wording.times(item.speedup) for _, item in items),
+            "  ".join(f"{_SIGN[kind]} {wording.times(item.speedup)}" for kind, item in items),
             "best" if card.best else "base" if card.entry.candidate.baseline else "other",
             tuple(Mark(kind, *map(scale.place, (item.speedup, item.low, item.high))) for kind, item in items),
         )
