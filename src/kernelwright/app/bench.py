@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelwright.app import options
-from kernelwright.app.console import console_for, write_json
+from kernelwright.app.console import aside, console_for, write_json
 from kernelwright.app.progress import Progress
 from kernelwright.errors import ProblemError, UsageError
 from kernelwright.records import Outcome, Problem
@@ -67,14 +67,15 @@ def bench(
             name = reference.partition("@")[0]
             title = f"[{place}/{len(references)}] {name}"
             try:
-                problem = load(reference, scale=scale, training=train_mode)
+                with aside(json_to):
+                    problem = load(reference, scale=scale, training=train_mode)
             except ProblemError as error:
                 rows.append(BenchRow(name, _level(name), Result.UNSUPPORTED, reason=str(error)))
                 console.print(f"{title}: {error}", markup=False, soft_wrap=True)
                 continue
             outcome = None if again else finished(store, problem, device)
             if outcome is None:
-                with Progress(console, title) as progress:
+                with aside(json_to), Progress(console, title) as progress:
                     outcome = search(
                         problem,
                         device,

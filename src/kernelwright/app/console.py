@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,11 @@ from kernelwright.errors import UsageError
 def console_for(json_to: str | None) -> Console:
     """The console for people: stderr where stdout carries JSON."""
     return Console(stderr=json_to == "-", highlight=False)
+
+
+def aside(json_to: str | None) -> AbstractContextManager[object]:
+    """A context in which what the user's own files print does not get between the JSON on stdout."""
+    return redirect_stdout(sys.stderr) if json_to == "-" else nullcontext()
 
 
 def write_json(value: Any, json_to: str | None) -> None:

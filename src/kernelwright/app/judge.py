@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kernelwright.app import options
-from kernelwright.app.console import console_for, write_json
+from kernelwright.app.console import aside, console_for, write_json
 from kernelwright.app.progress import Progress
 from kernelwright.errors import UsageError
 from kernelwright.records import Brief, Candidate, Entry, Problem, SourceFile, Status, Weight
@@ -70,9 +70,10 @@ def judge(
     console = console_for(json_to)
     device, budget_s = choose_device(target), parse_budget(budget)
     stock = [writer for writer in choose_writers(options.names(baselines)) if writer.baseline]
-    loaded = load(problem, inputs=inputs or (), scale=scale, training=train_mode, autocast=autocast)
+    with aside(json_to):
+        loaded = load(problem, inputs=inputs or (), scale=scale, training=train_mode, autocast=autocast)
     given = read_candidate(candidate, loaded, device)
-    with Archive(archive) as store, Progress(console, f"{given.title} for {loaded.name}") as progress:
+    with aside(json_to), Archive(archive) as store, Progress(console, f"{given.title} for {loaded.name}") as progress:
         outcome = search(
             loaded, device, writers=[*stock, GivenWriter(given)], budget_s=budget_s, archive=store, watch=progress
         )

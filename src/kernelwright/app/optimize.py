@@ -1,6 +1,8 @@
 """`kernelwright optimize`: a reference in, an artifact and a report out."""
 
 import re
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +10,7 @@ import typer
 from rich.console import Console
 
 from kernelwright.app import options
-from kernelwright.app.console import console_for, write_json
+from kernelwright.app.console import aside, console_for, write_json
 from kernelwright.app.progress import Progress
 from kernelwright.errors import UsageError
 from kernelwright.records import Outcome, Problem
@@ -72,7 +74,7 @@ def optimize(
     chosen = choose_writers(options.names(writers))
 
     def run(problem: Problem, store: "Archive") -> Outcome:
-        with Progress(console, f"{problem.name} on {device}") as progress:
+        with aside(json_to), Progress(console, f"{problem.name} on {device}") as progress:
             return search(
                 problem, device, writers=chosen, budget_s=budget_s, attempts=attempts, archive=store, watch=progress
             )
@@ -91,7 +93,8 @@ def optimize(
         write_json(found, json_to)
         return
     assert reference is not None
-    problem = load(reference, inputs=inputs or (), scale=scale, training=train_mode, autocast=autocast)
+    with aside(json_to):
+        problem = load(reference, inputs=inputs or (), scale=scale, training=train_mode, autocast=autocast)
     with open_archive(archive) as store:
         outcome = run(problem, store)
     write_json(finish(outcome, out, console), json_to)
@@ -126,5 +129,6 @@ def save(outcome: Outcome, folder: Path) -> Path | None:
     from kernelwright.deploy import drop_in
     from kernelwright.graph import build_reference
 
-    drop_in(build_reference(outcome.problem), outcome.problem, outcome.best).save(folder)
+    with redirect_stdout(sys.stderr):  # the user's file is run, and may print
+        drop_in(build_reference(outcome.problem), outcome.problem, outcome.best).save(folder)
     return folder
