@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from kernelwright import graph
 from kernelwright.errors import CaptureError, ProblemError
-from kernelwright.graph import agrees, capture_problem
+from kernelwright.graph import agrees, capture_problem, identify
 from kernelwright.problems.contract import leaf_names, opened, spec_of
 from kernelwright.problems.dialect import call_inputs
 from kernelwright.problems.drawing import drawn
@@ -84,8 +83,6 @@ def _bounded(subject: Subject, model: nn.Module, leaves: Sequence[torch.Tensor],
 
 def _identified(problem: Problem, model: nn.Module, leaves: Sequence[torch.Tensor]) -> Problem:
     """`problem` with its region, or with the reason why it has none."""
-    if not hasattr(graph, "identify"):  # until it lands
-        return problem
     try:
         taken = capture_problem(problem)
     except CaptureError as error:
@@ -95,7 +92,7 @@ def _identified(problem: Problem, model: nn.Module, leaves: Sequence[torch.Tenso
         error = agrees(taken, model, call["args"], call["kwargs"])
     if error > _granted(problem):
         return replace(problem, opaque=f"the captured graph computes something else: its relative error is {error:.1g}")
-    return replace(problem, region=graph.identify(taken))
+    return replace(problem, region=identify(taken))
 
 
 def _granted(problem: Problem) -> float:

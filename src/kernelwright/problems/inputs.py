@@ -2,8 +2,9 @@
 
 `nominal` draws what the user draws: `get_inputs` runs with its random numbers served by our own generator. The other
 families begin there and change the floating-point leaves; integers and booleans stay as the user draws them, since
-they are indices, lengths and masks more often than quantities. A leaf that holds NaN or Inf of its own (an attention
-mask of -inf) is structure too, and stays.
+they are indices, lengths and masks more often than quantities. Only those that the user does not draw, but gives as
+constants (a mask of ones), are varied here and there in "signed", so that no candidate may take them for granted. A
+leaf that holds NaN or Inf of its own (an attention mask of -inf) is structure, and stays.
 
 A leaf whose `TensorSpec` has bounds keeps within them in every family but the NaN and Inf probes: loading a problem
 notes bounds only where the reference is not finite beyond them (the argument of a logarithm, a probability).
@@ -42,6 +43,8 @@ _FAMILY_STREAM = 1 << 24
 """First stream of the families' own numbers; `get_inputs` draws from the streams below."""
 _OFFSET = 3
 """Elements before an "offset" tensor: odd, so that no vector load is aligned."""
+_REDRAWN = 0.1
+"""Share of a constant mask that "signed" redraws: few enough that hardly a row is masked as a whole."""
 _SPECIALS = 3
 """At most so many NaN or Inf in a leaf: enough to be met, too few to drown a result."""
 
@@ -58,24 +61,44 @@ def arguments(problem: Problem, case: Case) -> list[torch.Tensor]:
         raise UsageError(f"no layout is called {case.layout!r}; known: {', '.join(LAYOUTS)}")
     specs = problem.signature.tensors
     wanted = shapes(problem.signature, case.sizes)
-    leaves = _nominal(problem, case, wanted)
+    leaves = _nominal(problem, case.seed, wanted)
     result: list[torch.Tensor] = []
     for index, (spec, leaf) in enumerate(zip(specs, leaves, strict=True)):
         if spec.alias_of is not None:
             result.append(result[spec.alias_of])
             continue
         stream = Stream(case.seed, _FAMILY_STREAM + index)
-        if case.family != "nominal" and leaf.dtype.is_floating_point and leaf.numel() and bool(leaf.isfinite().all()):
-            leaf = _FAMILY[case.family](leaf, spec, stream)
+        if case.family != "nominal" and leaf.numel():
+            if not leaf.dtype.is_floating_point:
+                leaf = _varied(problem, case, index, leaf, stream) if case.family == "signed" else leaf
+            elif bool(leaf.isfinite().all()):
+                leaf = _FAMILY[case.family](leaf, spec, stream)
         result.append(_laid_out(leaf, spec, case.layout))
     return result
 
 
-def _nominal(problem: Problem, case: Case, wanted: Sequence[tuple[int, ...]]) -> list[torch.Tensor]:
+def _varied(problem: Problem, case: Case, index: int, leaf: torch.Tensor, stream: Stream) -> torch.Tensor:
+    """A leaf of integers or booleans that no seed changes, with a tenth of it redrawn from its legal values."""
+    spec = problem.signature.tensors[index]
+    low, high = (0, 1) if leaf.dtype == torch.bool else (int(spec.low or 0), int(spec.high or 0))
+    if (
+        high <= low
+        or case.sizes
+        or not torch.equal(leaf, _nominal(problem, case.seed + 1, shapes(problem.signature, ()))[index])
+    ):
+        return leaf
+    redrawn = torch.empty(leaf.shape, dtype=leaf.dtype)
+    fill(redrawn, stream.integers(leaf.numel(), low, high))
+    chosen = torch.empty(leaf.shape, dtype=torch.float64)
+    fill(chosen, Stream(case.seed, _FAMILY_STREAM + index, part=1).uniform(leaf.numel(), 53))
+    return torch.where(chosen < _REDRAWN, redrawn, leaf)
+
+
+def _nominal(problem: Problem, seed: int, wanted: Sequence[tuple[int, ...]]) -> list[torch.Tensor]:
     specs = problem.signature.tensors
     if wanted == [spec.example_shape for spec in specs]:
         module = _module(problem.source, problem.name, problem.import_paths)
-        with user_code(str(module.__file__), f"get_inputs of {problem.name} failed"), drawn(case.seed), torch.no_grad():
+        with user_code(str(module.__file__), f"get_inputs of {problem.name} failed"), drawn(seed), torch.no_grad():
             leaves = call_inputs(module)[0]
         if [(tuple(leaf.shape), leaf.dtype) for leaf in leaves] != [
             (spec.example_shape, getattr(torch, spec.dtype)) for spec in specs
@@ -83,7 +106,7 @@ def _nominal(problem: Problem, case: Case, wanted: Sequence[tuple[int, ...]]) ->
             raise UsageError(f"get_inputs of {problem.name} gives other shapes or types for another seed")
         return [leaf.detach() for leaf in leaves]
     return [
-        from_spec(spec, shape, Stream(case.seed, index))
+        from_spec(spec, shape, Stream(seed, index))
         for index, (spec, shape) in enumerate(zip(specs, wanted, strict=True))
     ]
 
