@@ -74,9 +74,8 @@ def _bear(asked: socket.socket, files: list[int], foreign: list[int]) -> int:
         child.main(socket.socket(fileno=files[0]))
         code = 0
     finally:
-        # No interpreter shutdown: it would run the candidate's destructors and flush what belongs to the parent.
-        sys.stdout.flush()
-        sys.stderr.flush()
+        # No interpreter shutdown, whatever happened: it would run the candidate's destructors, and unwinding into the
+        # loop above would have the child believe it is the forkserver.
         os._exit(code)
     return 0
 

@@ -470,7 +470,8 @@ class Session:
         return str(message["confined"])
 
     def _granted(self) -> list[str]:
-        compiled = getattr(self._broker, "folder", None) or home() / "compile"
+        compiled = Path(getattr(self._broker, "folder", None) or home() / "compile")
+        compiled.mkdir(parents=True, exist_ok=True)  # what is not there cannot be granted
         return [*map(str, self.settings.readable), *self.problem.import_paths, str(compiled)]
 
     @contextmanager

@@ -20,7 +20,7 @@ from kernelwright.judge import frames
 
 _SLICE_MS = 50
 """How often memory is looked at while waiting."""
-_FLOOD_BYTES = 64 << 20
+_FLOOD_BYTES = 16 << 20
 """A child that prints more is ended."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
