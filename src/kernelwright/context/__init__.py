@@ -1,3 +1,6 @@
-"""What a writer is told, one file a section."""
+"""What a writer is told: one file a section."""
 
-__all__: list[str] = []
+from kernelwright.context.briefing import brief
+from kernelwright.context.section import BriefSection
+
+__all__ = ["BriefSection", "brief"]
