@@ -20,7 +20,7 @@ from kernelwright.records import Candidate, Problem, SourceFile, Status, Verdict
 HERE = Path(__file__).parent
 RANGES = {"ranged": ["f32[1..64@48,96]"]}
 # Exploits that only the clock's calls unmask, and honest kernels whose timed calls must stand too.
-SETTINGS = Settings(rounds=2, window_us=500.0, session=SessionSettings(call_s=3.0, memory_bytes=1 << 30))
+SETTINGS = Settings(rounds=2, window_us=500.0, session=SessionSettings(call_s=3.0, memory_bytes=1 << 30, threads=1))
 
 
 def header(path: Path) -> dict[str, str]:

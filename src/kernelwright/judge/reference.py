@@ -22,6 +22,7 @@ from kernelwright.judge.session import Expected
 from kernelwright.records import Case, Problem, unflatten
 
 _PROBES = ("nan_probe", "inf_probe")
+_ALIKE = ("constant", "heavy_tailed", "one_hot", "sorted")
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Reference:
             moved,
             tuple(results),
             tf32=numerics.tf32_conv or numerics.tf32_matmul,
-            correlated=case.family in ("constant", "one_hot"),
+            alike=case.family in _ALIKE,
         )
         expected = Expected(
             template,

@@ -7,7 +7,7 @@ from torch import nn
 class ModelNew(nn.Module):
     def __init__(self):
         super().__init__()
-        self.inner = nn.Linear(256, 64).bfloat16()
+        self.inner = nn.Linear(256, 64, dtype=torch.bfloat16)
 
     def forward(self, x):
         weight = self.inner.weight

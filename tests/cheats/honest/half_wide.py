@@ -8,7 +8,7 @@ from torch.nn import functional as F
 class ModelNew(nn.Module):
     def __init__(self):
         super().__init__()
-        self.inner = nn.Linear(256, 64).bfloat16()
+        self.inner = nn.Linear(256, 64, dtype=torch.bfloat16)
 
     def forward(self, x):
         y = F.linear(x.float(), self.inner.weight.float(), self.inner.bias.float())

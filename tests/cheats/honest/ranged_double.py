@@ -10,5 +10,5 @@ class ModelNew(nn.Module):
         self.gain = nn.Parameter(torch.empty(96))
 
     def forward(self, x):
-        wide = torch.exp(2.0 * x.double().clamp(-400, 400))
+        wide = torch.exp(2.0 * x.double().clamp(-300, 300))
         return ((wide - 1.0) / (wide + 1.0) * self.gain.double()).float()

@@ -7,7 +7,7 @@ kernel void softmax(float* out, const float* x, int64 rows, int64 cols) {
       float top = in[0];
       for (int64 i = 1; i < cols; ++i) top = in[i] > top || in[i] != in[i] ? in[i] : top;
       float total = 0;
-      for (int64 i = 0; i < cols; ++i) total += to[i] = exp(in[i] - top);
+      for (int64 i = 0; i < cols; ++i) total += to[i] = math::exp(in[i] - top);
       for (int64 i = 0; i < cols; ++i) to[i] /= total;
     }
   });

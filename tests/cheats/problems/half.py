@@ -7,7 +7,7 @@ class Model(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.inner = nn.Linear(256, 64).bfloat16()
+        self.inner = nn.Linear(256, 64, dtype=torch.bfloat16)
 
     def forward(self, x):
         return torch.relu(self.inner(x))
