@@ -68,11 +68,11 @@ def rule_of(node: Node) -> Rule | None:
         return None
     if node.target is operator.getitem:
         source, place = node.args
-        if not isinstance(source, Node) or place != 0 or source.target not in _FIRST_OF:
+        if not isinstance(source, Node) or place != 0 or source.target not in FIRST_OF:
             return None
-        if any(user is not node and user.users for user in source.users):
+        if len(source.users) > 1:
             return None
-        return _checked(node, _FIRST_OF[source.target](node, source))
+        return _checked(node, FIRST_OF[source.target](node, source))
     make = _RULES.get(node.target)
     return None if make is None else _checked(node, make(node))
 
@@ -233,7 +233,7 @@ def _elementwise(
         assert result is not None
         return cast(result, own)
 
-    probe = [Constant(1, kind.compute) for kind in types]
+    probe: list[Expression] = [Constant(1, kind.compute) for kind in types]
     try:
         if any(not isinstance(item, (Node, int, float, bool)) for item in operands) or compute(probe) is None:
             return None
@@ -510,7 +510,7 @@ def _vector_norm(node: Node) -> Rule | None:
     reduced = _dims(dims, len(space))
     kept = len(_shape(node.meta["val"])) == len(space)
     result = _reduced_result(len(space), reduced, kept)
-    own = SCALARS[node.meta["val"].dtype] if node.meta["val"].dtype in SCALARS else None
+    own = SCALARS.get(node.meta["val"].dtype)
     if own is None or not _count(space, reduced) or not reduced:
         return None
 
@@ -687,7 +687,7 @@ _RULES: dict[Any, Callable[[Node], Rule | None]] = {
     aten._log_softmax.default: _log_softmax,
 }
 
-_FIRST_OF: dict[Any, Callable[[Node, Node], Rule | None]] = {
+FIRST_OF: dict[Any, Callable[[Node, Node], Rule | None]] = {
     aten.native_layer_norm.default: _layer_norm,
     aten.native_group_norm.default: _group_norm,
     aten._native_batch_norm_legit_no_training.default: _batch_norm,

@@ -1,0 +1,160 @@
+"""From a captured graph to one in which fused groups are kernels: what stays of it are library calls and views.
+
+`lower` never fails: what no kernel covers stays a torch call, and a graph without anything to fuse comes back as it
+is, with no kernels.
+"""
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import fx
+from torch.fx.node import Node
+
+from kernelwright.graph.capturing import Capture
+from kernelwright.graph.kernel_call import KernelCall
+from kernelwright.graph.lower_emit import Source, emitted, faked, row_major, word_of
+from kernelwright.graph.lower_groups import Group, groups_of
+from kernelwright.graph.lower_layout import memory_order
+from kernelwright.graph.node import erase_dead, tensor_of
+from kernelwright.loops import Fusion, Plan, nest, print_cpp, scheduled
+
+aten = torch.ops.aten
+
+# Their results lie row-major in memory, whatever the operands' strides.
+_ROW_MAJOR = frozenset(
+    {aten.mm.default, aten.addmm.default, aten.bmm.default, aten.linear.default, aten.embedding.default}
+)
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """A capture with kernels in it, and what they compute."""
+
+    capture: Capture
+    fusions: tuple[Fusion, ...]
+    """One for each kernel; none where nothing was worth fusing."""
+
+    def text(self, plan: Plan | None = None, plans: Mapping[str, Plan] | None = None) -> str:
+        """The C++ file with all kernels, scheduled by `plan`, or by the plan of their name in `plans`."""
+        chosen = plan or Plan()
+        return "\n".join(
+            print_cpp(scheduled(nest(fusion), (plans or {}).get(fusion.name, chosen))) for fusion in self.fusions
+        )
+
+
+def lower(capture: Capture) -> Lowering:
+    """Groups of the graph as kernels. See the module."""
+    if capture.mutations:
+        return Lowering(capture, ())
+    return _Lowerer(capture).lowered()
+
+
+class _Lowerer:
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+        self.old = capture.graph.graph
+        self.new = fx.Graph()
+        self.env: dict[Node, Node] = {}
+        self.fusions: dict[Fusion, str] = {}
+        """Kernels by what they compute, nameless: equal layers of a model share theirs."""
+        self.names: set[str] = set()
+
+    def lowered(self) -> Lowering:
+        order = {node: place for place, node in enumerate(self.old.nodes)}
+        group_of: dict[Node, Group] = {}
+        for group in groups_of(self.old):
+            group_of |= dict.fromkeys(group.owned, group)
+        for node in _sorted(order, group_of):
+            group = group_of.get(node)
+            if group is None:
+                self.env[node] = self.new.node_copy(node, lambda operand: self.env[operand])
+            elif node is group.nodes[-1]:
+                self._call(group)
+        erase_dead(self.new)
+        module = fx.GraphModule(self.capture.graph, self.new)
+        fusions = tuple(replace(fusion, name=name) for fusion, name in self.fusions.items())
+        return Lowering(replace(self.capture, graph=module), fusions)
+
+    def _call(self, group: Group) -> None:
+        """The group as one call, and its results as the rest of the graph knows them."""
+        emission = emitted(group)
+        if emission.fusion not in self.fusions:
+            self.fusions[emission.fusion] = self._name(group)
+        orders = [memory_order(tensor_of(node)) or () for node in group.results]
+        made = [row_major(tensor_of(node), order) for node, order in zip(group.results, orders, strict=True)]
+        arguments = (*(self._ready(source) for source in emission.sources), *emission.sizes)
+        call = self.new.call_function(KernelCall(self.fusions[emission.fusion]), arguments)
+        call.meta["val"] = made[0] if len(made) == 1 else tuple(made)
+        for number, (node, order, value) in enumerate(zip(group.results, orders, made, strict=True)):
+            result = call
+            if len(made) > 1:
+                result = self.new.call_function(operator.getitem, (call, number))
+                result.meta["val"] = value
+            self.env[node] = self._turned(result, order, node)
+
+    def _ready(self, source: Source) -> Node:
+        """A node whose memory is exactly that of the operand as the kernel reads it."""
+        node, value = self.env[source.node], tensor_of(source.node)
+        if source.order is not None:
+            order = list(source.order)
+            node = self.new.call_function(aten.permute.default, (node, order))
+            node.meta["val"] = faked(value, lambda: tensor_of(source.node).permute(order))
+            value = tensor_of(node)
+        maker = node.args[0] if node.target is operator.getitem else node
+        if isinstance(maker, Node) and isinstance(maker.target, KernelCall):
+            return node
+        if node.op == "placeholder" or node.target in _ROW_MAJOR:
+            return node
+        # What a library makes may lie in memory in another order than its fake said: as a rule this copies nothing.
+        copy = self.new.call_function(aten.clone.default, (node,), {"memory_format": torch.contiguous_format})
+        copy.meta["val"] = row_major(value, range(value.ndim))
+        return copy
+
+    def _turned(self, result: Node, order: Sequence[int], node: Node) -> Node:
+        """The result with its dimensions in the order that the graph had them, and so with the strides it had."""
+        if list(order) == list(range(len(order))):
+            return result
+        inverse = [list(order).index(dim) for dim in range(len(order))]
+        turned = self.new.call_function(aten.permute.default, (result, inverse))
+        turned.meta["val"] = tensor_of(node)
+        return turned
+
+    def _name(self, group: Group) -> str:
+        """A kernel's name from what it does: its most telling operators."""
+        own = [node for node in group.nodes if group.rules[node].uses and not group.rules[node].view]
+        heavy = [node for node in own if group.rules[node].heavy or group.rules[node].reduced]
+        chosen = own if len(own) <= 4 else [own[0], *heavy[:2], own[-1]]
+        base = "_".join(dict.fromkeys(["fused", *(word_of(node) for node in chosen)]))[:48].strip("_")
+        name, count = base, 1
+        while name in self.names:
+            count += 1
+            name = f"{base}_{count}"
+        self.names.add(name)
+        return name
+
+
+def _sorted(order: Mapping[Node, int], group_of: Mapping[Node, Group]) -> list[Node]:
+    """The nodes in an order in which a group's nodes stand together and follow all that the group reads."""
+    done: set[Node] = set()
+    found: list[Node] = []
+    for start in order:
+        waiting = [start]
+        while waiting:
+            node = waiting[-1]
+            if node in done:
+                waiting.pop()
+                continue
+            group = group_of.get(node)
+            members = group.owned if group else (node,)
+            reading = {*members, *group.nodes} if group else {node}
+            needs = {operand for member in reading for operand in member.all_input_nodes} - reading
+            missing = [need for need in sorted(needs, key=order.__getitem__) if need not in done]
+            if missing:
+                waiting += reversed(missing)
+                continue
+            found += members
+            done |= set(members)
+            waiting.pop()
+    return found
