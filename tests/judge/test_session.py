@@ -523,10 +523,16 @@ def test_a_killed_forkserver_is_replaced() -> None:
     assert process is not None
     with open_session(HONEST) as session:
         assert session.start().failure is None
+        assert session._wire is not None
+        pid = session._wire.pid
         process.kill()
         process.wait()
+        deadline = time.monotonic() + 5
+        while alive(str(pid)) and sys.platform == "linux":
+            assert time.monotonic() < deadline, "the child has outlived the forkserver"
+            time.sleep(0.01)
         failure = session.run([x], Expected.of(x)).failure
-        assert failure is None or failure.status is Status.RUNTIME_ERROR
+        assert failure is not None and failure.status is Status.RUNTIME_ERROR
     with open_session(HONEST) as session:
         assert session.start().failure is None
 

@@ -127,8 +127,6 @@ def main(channel: socket.socket) -> None:
 
 
 def _confine(order: Confine) -> dict[str, Any]:
-    import ctypes
-
     import torch
 
     os.setpgid(0, 0)
@@ -137,9 +135,9 @@ def _confine(order: Confine) -> dict[str, Any]:
     os.chdir(scratch)
     # Asked before the files are closed: with /proc/cpuinfo unreadable torch would silently run its slowest kernels.
     capability = torch.backends.cpu.get_cpu_capability()
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGKILL: not to outlive the forkserver
-    confinement = confine(order.readable, order.writable, order.limits, allow_weaker=order.allow_weaker)
+    confinement = confine(
+        order.readable, order.writable, order.limits, allow_weaker=order.allow_weaker, die_with_parent=True
+    )
     torch.set_num_threads(order.threads)
     return {"confined": str(confinement), "capability": capability}
 

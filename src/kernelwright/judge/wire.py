@@ -43,7 +43,7 @@ class Wire:
     def __init__(self, pid: int, channel: socket.socket, log: int, told: int) -> None:
         self.pid = pid
         self._channel, self._log, self._told = channel, log, told
-        self._pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
+        self._pidfd = _pidfd(pid)
         self._inbox = bytearray()
         self._printed = bytearray()
         self._printed_bytes = 0
@@ -89,7 +89,7 @@ class Wire:
         self._channel.close()
         os.close(self._log)
         os.close(self._told)
-        if self._pidfd >= 0:
+        if self._pidfd is not None and self._pidfd >= 0:
             os.close(self._pidfd)
 
     @property
@@ -292,12 +292,24 @@ class Wire:
 
     def _signal(self, number: int) -> None:
         try:
-            if self._pidfd >= 0:
-                signal.pidfd_send_signal(self._pidfd, number)
-            else:
+            if self._pidfd is None:
                 os.kill(self.pid, number)
+            elif self._pidfd >= 0:
+                signal.pidfd_send_signal(self._pidfd, number)
         except ProcessLookupError:
             pass
+
+
+def _pidfd(pid: int) -> int | None:
+    """A handle that never means another process; -1 if it is gone already, None where there are no such handles."""
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return -1
+    except OSError:
+        return None
 
 
 def _ended(status: int | None) -> str:

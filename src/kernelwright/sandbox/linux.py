@@ -3,6 +3,7 @@
 import ctypes
 import os
 import resource
+import signal
 import struct
 from collections.abc import Sequence
 
@@ -12,7 +13,7 @@ from kernelwright.sandbox.syscalls import MACHINES, Machine
 
 NOBODY = 65534
 _CAP_DAC_READ_SEARCH = 2
-_PR_SET_DUMPABLE, _PR_SET_KEEPCAPS, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 4, 8, 38, 47
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_KEEPCAPS, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 1, 4, 8, 38, 47
 _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC = 1, 1
 
 # Landlock access rights (include/uapi/linux/landlock.h).
@@ -40,7 +41,13 @@ def machine_missing() -> str | None:
 
 
 def confine(
-    readable: Sequence[str], writable: Sequence[str], limits: Limits, *, execute: bool, allow_weaker: bool
+    readable: Sequence[str],
+    writable: Sequence[str],
+    limits: Limits,
+    *,
+    execute: bool,
+    allow_weaker: bool,
+    die_with_parent: bool,
 ) -> Confinement:
     """See kernelwright.sandbox.confine."""
     libc, machine = _libc(), _machine()
@@ -55,6 +62,8 @@ def confine(
         _become_nobody(libc, writable)
     _give_up_capabilities(libc, machine, execute)
     _limit(limits)
+    if die_with_parent:  # only now: a change of user id undoes it
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     # No core, and /proc/self belongs to root: nobody else of this user id can look in.
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     _check(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
