@@ -43,6 +43,8 @@ def test_the_version_is_told(capsys) -> None:
         ),
         (["optimize", "{file}:Net", "--target", "cpu", "--input", "f32[2,"], "f32[2,"),
         (["optimize", "{raises}:Net", "--target", "cpu"], "boom"),
+        (["optimize"], "give either what to make fast"),
+        (["optimize", "--misses", "{folder}/none.sqlite"], "there is no archive"),
         (["judge", "{file}:Net", "absent.py", "--target", "cpu"], "cannot read the candidate absent.py"),
         (["judge", "{file}:Net", "{file}", "--target", "cpu"], "defines no class ModelNew"),
         (["bench", "everything", "--target", "cpu"], "'everything' is no source of problems"),
@@ -64,7 +66,7 @@ def test_bad_usage_is_one_sentence_and_exit_code_2(capsys, tmp_path: Path, argv:
     assert err.count("\n") <= 2 and out == ""
 
 
-@pytest.mark.parametrize("argv", [["optimise"], ["optimize"], ["optimize", "a.py:B", "--budge", "5m"]], ids=" ".join)
+@pytest.mark.parametrize("argv", [["optimise"], ["judge"], ["optimize", "a.py:B", "--budge", "5m"]], ids=" ".join)
 def test_what_the_parser_refuses_is_exit_code_2(capsys, argv: list[str]) -> None:
     code, _, err = call(capsys, *argv)
     assert code == 2 and "Error" in err and "Traceback" not in err

@@ -52,9 +52,11 @@ def bench(
     The JSON: device, rows [problem, level, result, writer, speedup {eager, inductor, best_baseline}, labels, reason,
     run], summaries [level, kind, problems, measured, geomean, median, returned, slower, failed, unsupported].
     """
+    from kernelwright.archive import open_archive
+    from kernelwright.archive import open_archive
     from kernelwright.problems import load
     from kernelwright.report import BenchRow, Result, bench_json, bench_row, bench_table, write_bench_html
-    from kernelwright.search import choose_device, choose_writers, open_archive, search
+    from kernelwright.search import choose_device, choose_writers, search
     from kernelwright.targets import environment
 
     console = console_for(json_to)

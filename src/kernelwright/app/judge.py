@@ -16,6 +16,7 @@ from kernelwright.errors import UsageError
 from kernelwright.records import Brief, Candidate, Entry, Problem, SourceFile, Status, Weight
 from kernelwright.search import parse_budget
 from kernelwright.writers import Bench
+from kernelwright.writers.replay import candidate_of
 
 EXAMPLE = "Example: kernelwright judge examples/vision_attention.py:VisionAttention mine.py --json -"
 
@@ -41,7 +42,11 @@ def judge(
         str, typer.Argument(metavar="PROBLEM", help='The reference: "file.py:Class", "kernelbench:..."')
     ],
     candidate: Annotated[
-        Path, typer.Argument(metavar="CANDIDATE.py", help="Defines class ModelNew; kernel files lie beside it.")
+        Path,
+        typer.Argument(
+            metavar="CANDIDATE.py",
+            help="Defines class ModelNew; kernel files lie beside it. Or a folder with a model.py.",
+        ),
     ],
     inputs: options.Inputs = None,
     target: options.Device = "auto",
@@ -88,10 +93,12 @@ def judge(
 
 
 def read_candidate(path: Path, problem: Problem, device: str) -> Candidate:
-    """The file, and those beside it that its text names or imports. `import reference` is the problem's own text.
+    """The file, and those beside it that its text names or imports; or a folder with a model.py. `import reference` is the problem's own text.
 
     Raises UsageError.
     """
+    if path.is_dir():
+        return candidate_of(path, device, "given")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

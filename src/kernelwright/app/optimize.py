@@ -64,8 +64,10 @@ def optimize(
     status, confirmed, median_us, speedup {eager, inductor, best_baseline}, interval}, reason, artifact, report. With
     --misses a list of these.
     """
+    from kernelwright.archive import open_archive
+    from kernelwright.archive import open_archive
     from kernelwright.problems import load
-    from kernelwright.search import choose_device, choose_writers, open_archive, search
+    from kernelwright.search import choose_device, choose_writers, search
 
     if (reference is None) == (misses is None):
         raise UsageError('give either what to make fast, as "file.py:Class", or --misses ARCHIVE')

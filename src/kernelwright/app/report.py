@@ -24,7 +24,7 @@ def report(
 
     The JSON is that of `optimize`; with --list, a list of {run, problem, device, started_at, finished, reason}.
     """
-    from kernelwright.search import open_archive
+    from kernelwright.archive import open_archive
 
     console = console_for(json_to)
     with open_archive(archive) as store:

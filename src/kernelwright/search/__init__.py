@@ -10,14 +10,12 @@ if TYPE_CHECKING:
     from kernelwright.search.conduct import search as search
     from kernelwright.search.journal import Watch as Watch
     from kernelwright.search.module import optimize as optimize
-    from kernelwright.search.store import open_archive as open_archive
 
-__all__ = ["Watch", "choose_device", "choose_writers", "open_archive", "optimize", "parse_budget", "search"]
+__all__ = ["Watch", "choose_device", "choose_writers", "optimize", "parse_budget", "search"]
 
 _FILES = {
     "Watch": "journal",
     "choose_writers": "conduct",
-    "open_archive": "store",
     "optimize": "module",
     "search": "conduct",
 }

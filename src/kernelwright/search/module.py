@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.archive import Archive
+from kernelwright.archive import Archive, open_archive
 from kernelwright.errors import CaptureError, UsageError
 from kernelwright.search.budget import parse
 from kernelwright.search.conduct import search
 from kernelwright.search.device import choose_device
 from kernelwright.search.journal import Watch
-from kernelwright.search.store import open_archive
 from kernelwright.writers import Writer
 
 if TYPE_CHECKING:
