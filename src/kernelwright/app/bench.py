@@ -53,7 +53,6 @@ def bench(
     run], summaries [level, kind, problems, measured, geomean, median, returned, slower, failed, unsupported].
     """
     from kernelwright.archive import open_archive
-    from kernelwright.archive import open_archive
     from kernelwright.problems import load
     from kernelwright.report import BenchRow, Result, bench_json, bench_row, bench_table, write_bench_html
     from kernelwright.search import choose_device, choose_writers, search

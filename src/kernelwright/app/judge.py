@@ -93,9 +93,9 @@ def judge(
 
 
 def read_candidate(path: Path, problem: Problem, device: str) -> Candidate:
-    """The file, and those beside it that its text names or imports; or a folder with a model.py. `import reference` is the problem's own text.
+    """The file, and those beside it that its text names or imports; or a folder with a model.py.
 
-    Raises UsageError.
+    Where the file imports `reference`, that is the problem's own text. Raises UsageError.
     """
     if path.is_dir():
         return candidate_of(path, device, "given")

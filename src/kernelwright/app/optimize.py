@@ -65,7 +65,6 @@ def optimize(
     --misses a list of these.
     """
     from kernelwright.archive import open_archive
-    from kernelwright.archive import open_archive
     from kernelwright.problems import load
     from kernelwright.search import choose_device, choose_writers, search
 
