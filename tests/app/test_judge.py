@@ -6,7 +6,7 @@ from kernelwright.app.judge import read_candidate
 from kernelwright.errors import UsageError
 from kernelwright.records import Problem, Signature
 
-PROBLEM = Problem("net", "class Model: ...", Signature((), '{"args": [], "kwargs": {}}'))
+PROBLEM = Problem("net", "class Model: ...", Signature((), '{"dict": {"args": [], "kwargs": {"dict": {}}}}'))
 
 
 def test_a_candidate_is_the_file_and_what_it_names_beside_it(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from kernelwright.search.conduct import Plan, choose_writers, conduct
 from kernelwright.writers import Bench, Writer
 
 HERE = Environment(Facts("null", "null", "null"), system="", python="", torch="", threads=1)
-PROBLEM = Problem("toy", "class Model: ...", Signature((), '{"args": [], "kwargs": {}}'))
+PROBLEM = Problem("toy", "class Model: ...", Signature((), '{"dict": {"args": [], "kwargs": {"dict": {}}}}'))
 
 
 class SayingJudge:

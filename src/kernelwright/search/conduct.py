@@ -272,8 +272,11 @@ def _reason(entries: Sequence[Entry], best: Entry | None, interrupted: bool) -> 
     fit = select.ranked(entries)
     if not fit:
         return f"none of {len(others)} candidates passed{cut}; the fastest baseline is {fastest}"
-    close, speedup = fit[0], select.lead(fit[0].verdict, rivals)[0]
-    return f"no candidate beat {fastest}{cut}; the closest, {close.candidate.title}, stands at {speedup:.2f}x of it"
+    speedup, low = select.lead(fit[0].verdict, rivals)
+    stands = f"the closest, {fit[0].candidate.title}, stands at {speedup:.2f}x of it"
+    if speedup > 1:
+        stands += f", and with 95 % certainty only above {low:.2f}x"
+    return f"no candidate beat {fastest} beyond the noise{cut}; {stands}"
 
 
 def _parallel() -> int:
