@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernelwright.graph.captured import Capture as Capture
+    from kernelwright.graph.captured import State as State
     from kernelwright.graph.capturing import agrees as agrees
     from kernelwright.graph.capturing import capture as capture
     from kernelwright.graph.capturing import capture_problem as capture_problem
@@ -17,10 +18,20 @@ if TYPE_CHECKING:
     from kernelwright.graph.reference import build_reference as build_reference
     from kernelwright.graph.reference import example_arguments as example_arguments
     from kernelwright.graph.reference import load_text as load_text
+    from kernelwright.graph.rewriting import CAUSAL as CAUSAL
+    from kernelwright.graph.rewriting import RULES as RULES
+    from kernelwright.graph.rewriting import Rewriting as Rewriting
+    from kernelwright.graph.rewriting import Rule as Rule
+    from kernelwright.graph.rewriting import rewrite as rewrite
 
 __all__ = [
+    "CAUSAL",
+    "RULES",
     "Capture",
     "KernelCall",
+    "Rewriting",
+    "Rule",
+    "State",
     "agrees",
     "build_reference",
     "capture",
@@ -32,12 +43,18 @@ __all__ = [
     "identify",
     "load_text",
     "print_module",
+    "rewrite",
     "specialise",
 ]
 
 _FILES = {
+    "CAUSAL": "rewriting",
     "Capture": "captured",
     "KernelCall": "kernel_call",
+    "RULES": "rewriting",
+    "Rewriting": "rewriting",
+    "Rule": "rewriting",
+    "State": "captured",
     "agrees": "capturing",
     "build_reference": "reference",
     "capture": "capturing",
@@ -49,6 +66,7 @@ _FILES = {
     "identify": "identity",
     "load_text": "reference",
     "print_module": "printing",
+    "rewrite": "rewriting",
     "specialise": "identity",
 }
 
