@@ -1,14 +1,17 @@
 """Times sessions by turns, by the judge's own clock: slope over K and 2K calls, each on fresh inputs.
 
-A window of n calls takes c + n t: c is waking the child and one round trip, t is what is wanted. From T(K) and T(2K)
-of many rounds c = 2 T(K) - T(2K), and each round's sample is (T(2K) - c) / 2K. A child can tell a short window from a
-long one and could loiter in the short ones to make c large; so c is held to what trusted sessions show.
+A window of n calls takes c + n t: t is what is wanted, c is waking the child, one round trip and what a first call
+costs more than the next. A plain slope (T(2K) - T(K)) / K could be bent by a child that loiters in the short windows,
+so c = 2 T(K) - T(2K) counts only between what an empty window of a trusted session takes and half a per cent of T(2K)
+more. A sample is (T(2K) - c) / 2K.
 """
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
@@ -27,7 +30,10 @@ _MOST_CALLS = 512
 _FEWEST_ROUNDS = 5
 _REPEATS = 3
 """How often a disturbed window is measured again."""
-_SINGLES = 5
+_EXTRAS = 7
+"""In so many rounds an empty window and one of a single call are measured as well."""
+_COLD = 0.005
+"""Of a window: how much more its first call may cost than the others."""
 _PLAIN_COPY_US = 30.0
 """Without a trusted session: what a copy of any size may cost beyond its share of memory bandwidth."""
 _PLAIN_COPY_GBS = 2.0
@@ -51,7 +57,7 @@ class Turns:
     calls: int = 0
     """K."""
     single_us: float = 0.0
-    """Median of one call asked for alone, c subtracted: far above the slope only if calls are batched."""
+    """Median of one call asked for alone, an empty window subtracted: far above the slope only if calls are batched."""
     overhead_us: float = 0.0
     """c."""
     charged_us: float = 0.0
@@ -78,6 +84,7 @@ class _Lane:
     long_us: list[float] = field(default_factory=list)
     copy_us: list[float] = field(default_factory=list)
     single_us: list[float] = field(default_factory=list)
+    empty_us: list[float] = field(default_factory=list)
     discarded: int = 0
     disturbed: int = 0
     kept: list[Kept] = field(default_factory=list)
@@ -88,6 +95,12 @@ class _Lane:
     @property
     def trusted(self) -> bool:
         return self.session.candidate.baseline
+
+    def note(self, kind: str, window: Window) -> None:
+        times = {"empty": self.empty_us, "single": self.single_us, "short": self.short_us, "long": self.long_us}
+        times[kind].append(window.forward_us)
+        if kind == "long":
+            self.copy_us.append(window.copy_us)
 
 
 def time_turns(
@@ -112,31 +125,25 @@ def time_turns(
     calls, call_us = _choose_calls(lanes, inputs, expected, most, window_us)
     alone = call_us >= _LONG_US
     rounds = max(_FEWEST_ROUNDS, min(rounds, int(budget_s * 1e6 / max(call_us * calls * (1 if alone else 3), 1))))
-    verified = {_: set(random.sample(range(rounds), min(keep, rounds))) for _ in range(len(lanes))}
+    verified = [Counter(random.choices(range(rounds), k=keep)) for _ in lanes]
     for turn in range(rounds):
-        sizes = (calls,) if alone else (*((1,) if turn < _SINGLES else ()), calls, 2 * calls)
-        spans = [(size, sum(sizes[:place])) for place, size in enumerate(sizes)]
-        fresh = inputs(sum(sizes))
+        sizes = {"long": calls} if alone else {"short": calls, "long": 2 * calls}
+        if turn < _EXTRAS and not alone:
+            sizes = {"empty": 0, "single": 1, **sizes}
+        fresh = iter(inputs(sum(sizes.values())))
+        spans = [(kind, list(islice(fresh, size))) for kind, size in sizes.items()]
         time.sleep(_SETTLE_S)
         order = list(enumerate(lanes))
         for place, lane in order if turn % 2 == 0 else reversed(order):
             # The first window after another session's finds colder caches: it is the short one as often as the long.
-            for size, start in spans if turn % 4 < 2 else reversed(spans):
-                given = fresh[start : start + size]
-                longest = size == sizes[-1]
-                chosen = (random.randrange(size),) if longest and turn in verified[place] else ()
+            for kind, given in spans if turn % 4 < 2 else reversed(spans):
+                count = min(verified[place][turn], len(given)) if kind == "long" else 0
+                chosen = tuple(random.sample(range(len(given)), count))
                 window = _measure(lane, given, expected, chosen)
                 if window is None:
                     break
-                if longest:
-                    lane.long_us.append(window.forward_us)
-                    lane.copy_us.append(window.copy_us)
-                elif start == 0 and len(sizes) == 3:
-                    lane.single_us.append(window.forward_us)
-                else:
-                    lane.short_us.append(window.forward_us)
-                for index, outputs in window.outputs:
-                    lane.kept.append(Kept(tuple(given[index]), outputs))
+                lane.note(kind, window)
+                lane.kept += [Kept(tuple(given[index]), outputs) for index, outputs in window.outputs]
     return _conclude(lanes, expected, calls, alone)
 
 
@@ -206,25 +213,24 @@ def _disturbed(window: Window) -> bool:
 def _conclude(lanes: list[_Lane], expected: Expected, calls: int, alone: bool) -> tuple[Turns, ...]:
     living = [lane for lane in lanes if lane.failure is None]
     trusted = [lane for lane in living if lane.trusted]
-    intercepts = {id(lane): 0.0 if alone else _intercept(lane) for lane in living}
     # Without a trusted session the smallest stands for them: nobody can make another's smaller.
-    cap = max((intercepts[id(lane)] for lane in trusted), default=min(intercepts.values(), default=0.0))
+    empties = [median(lane.empty_us) for lane in trusted or living if lane.empty_us]
+    empty_us = 0.0 if not empties else max(empties) if trusted else min(empties)
     size = calls if alone else 2 * calls
     if trusted:
         plain_us = max(quantiles(lane.copy_us, n=4)[2] for lane in trusted)
     else:
         plain_us = size * (_PLAIN_COPY_US * max(len(expected.shapes), 1) + expected.bytes / _PLAIN_COPY_GBS / 1e3)
-    return tuple(_turns(lane, intercepts.get(id(lane), 0.0), cap, size, plain_us, calls, alone) for lane in lanes)
+    return tuple(_turns(lane, empty_us, plain_us, calls, alone) for lane in lanes)
 
 
-def _intercept(lane: _Lane) -> float:
-    return max(0.0, median(2 * short - long for short, long in zip(lane.short_us, lane.long_us, strict=True)))
-
-
-def _turns(lane: _Lane, intercept: float, cap: float, size: int, plain_us: float, calls: int, alone: bool) -> Turns:
+def _turns(lane: _Lane, empty_us: float, plain_us: float, calls: int, alone: bool) -> Turns:
     if lane.failure is not None:
         return Turns(lane.failure)
-    overhead = min(intercept, cap)
+    size, overhead = (calls, 0.0) if alone else (2 * calls, empty_us)
+    if lane.short_us:
+        intercept = median(2 * short - long for short, long in zip(lane.short_us, lane.long_us, strict=True))
+        overhead = min(max(intercept, empty_us), empty_us + _COLD * median(lane.long_us))
     charged = 0.0 if lane.trusted else max(0.0, median(lane.copy_us) - plain_us) / size
     samples = [max((us - overhead) / size, 0.0) + charged for us in lane.long_us]
     low, _, high = quantiles(samples, n=4)
@@ -239,7 +245,7 @@ def _turns(lane: _Lane, intercept: float, cap: float, size: int, plain_us: float
     return Turns(
         timing=timing,
         calls=calls,
-        single_us=max(0.0, median(lane.single_us) - overhead) if lane.single_us else median(samples),
+        single_us=max(0.0, median(lane.single_us) - empty_us) if lane.single_us else median(samples),
         overhead_us=overhead,
         charged_us=charged,
         discarded=lane.discarded,

@@ -1,0 +1,236 @@
+"""The clock against sessions whose true times are known, and one real one."""
+
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernelwright import sandbox
+from kernelwright.judge import clock
+from kernelwright.judge.clock import time_turns
+from kernelwright.judge.session import Expected, Failure, Loaded, Run, Session, Started, State, Window
+from kernelwright.records import Candidate, Problem, Signature, SourceFile, Status, TensorSpec, flatten
+from kernelwright.targets import LocalBroker
+
+EXPECTED = Expected.of(torch.zeros(4))
+
+
+@pytest.fixture(autouse=True)
+def no_settling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "_SETTLE_S", 0.0)
+
+
+class Scripted:
+    """A session that only says what its windows take: c + n t, with noise, and what the test adds."""
+
+    def __init__(self, call_us: float, *, baseline: bool = False, wake_us: float = 100, noise: float = 0.01) -> None:
+        self.candidate = Candidate("t", "torch@cpu", (SourceFile("model.py", ""),), baseline=baseline)
+        self.call_us, self.wake_us, self.noise = call_us, wake_us, noise
+        self.copy_call_us = 5.0
+        self.sizes: list[int] = []
+        self.seen: list[int] = []
+        self.random = random.Random(1)
+        self.lost: Failure | None = None
+        self.log = ""
+        self.peak_memory_bytes: int | None = None
+
+    def window(self, calls: Sequence[Sequence[Tensor]], expected: Expected, *, keep: Collection[int] = ()) -> Window:
+        assert expected is EXPECTED and all(index < len(calls) for index in keep)
+        self.sizes.append(len(calls))
+        self.seen += [int(leaves[0]) for leaves in calls]
+        noise = 1 + self.noise * abs(self.random.gauss(0, 1))
+        return Window(
+            calls=len(calls),
+            forward_us=(self.wake_us + len(calls) * self.call_us) * noise,
+            copy_us=self.wake_us + len(calls) * self.copy_call_us * noise,
+            outputs=tuple((index, (calls[index][0] + 1,)) for index in keep),
+        )
+
+    def start(self) -> Started:
+        return Started()
+
+    def load_weights(self, weights: Mapping[str, Tensor]) -> Loaded:
+        return Loaded()
+
+    def run(self, leaves: Sequence[Tensor], expected: Expected) -> Run:
+        return Run()
+
+    def state(self, like: Mapping[str, Tensor]) -> State:
+        return State()
+
+    def close(self) -> None:
+        pass
+
+
+class Inputs:
+    """Numbered, so that a repeated one would be seen."""
+
+    def __init__(self) -> None:
+        self.next = 0
+
+    def __call__(self, count: int) -> list[list[Tensor]]:
+        self.next += count
+        return [[torch.tensor(self.next - count + i)] for i in range(count)]
+
+
+@pytest.mark.parametrize("call_us", [2.0, 50.0, 1000.0, 30_000.0])
+def test_slope(call_us: float) -> None:
+    (turns,) = time_turns([Scripted(call_us, baseline=True)], Inputs(), EXPECTED)
+    assert turns.timing is not None
+    assert turns.timing.median_us == pytest.approx(call_us, rel=0.05)
+    assert turns.single_us == pytest.approx(call_us, rel=0.2, abs=20)
+    assert turns.timing.resolution_us < 0.05 * call_us
+    assert ("single" in turns.timing.method) == (call_us > 20_000)
+
+
+def test_every_call_has_inputs_of_its_own() -> None:
+    one, two = Scripted(50, baseline=True), Scripted(40)
+    time_turns([one, two], Inputs(), EXPECTED, rounds=6)
+    timed = one.seen[-sum(one.sizes[-24:]) :]
+    assert len(set(timed)) == len(timed)
+    assert set(one.seen) == set(two.seen), "both are timed on the same inputs"
+
+
+def test_windows_alternate() -> None:
+    order: list[str] = []
+
+    class Noting(Scripted):
+        def __init__(self, name: str) -> None:
+            super().__init__(50, baseline=True)
+            self.name = name
+
+        def window(self, *args: Any, **keywords: Any) -> Window:
+            order.append(self.name)
+            return super().window(*args, **keywords)
+
+    time_turns([Noting("a"), Noting("b")], Inputs(), EXPECTED, rounds=12)
+    # The last rounds have a short and a long window of each.
+    assert "".join(order[-8:]) in ("aabbbbaa", "bbaaaabb")
+
+
+def test_kept_calls_come_with_their_inputs() -> None:
+    (turns,) = time_turns([Scripted(50, baseline=True)], Inputs(), EXPECTED, keep=20)
+    assert len(turns.kept) == 20 and len({int(kept.leaves[0]) for kept in turns.kept}) == 20
+    for kept in turns.kept:
+        assert kept.outputs[0] is not None and kept.outputs[0] == kept.leaves[0] + 1
+
+
+def test_loitering_in_short_windows_gains_nothing() -> None:
+    class Loiterer(Scripted):
+        """Makes T(K) as long as T(2K), so that a plain slope would be nought."""
+
+        def window(self, calls: Sequence[Sequence[Tensor]], expected: Expected, **more: Any) -> Window:
+            window = super().window(calls, expected, **more)
+            size = max([*self.sizes, len(calls)])
+            return replace(window, forward_us=self.wake_us + size * self.call_us)
+
+    honest, loiterer = time_turns([Scripted(100, baseline=True), Loiterer(100)], Inputs(), EXPECTED)
+    assert honest.timing is not None and loiterer.timing is not None
+    assert loiterer.timing.median_us > 0.95 * honest.timing.median_us
+
+
+def test_late_work_is_charged() -> None:
+    late = Scripted(10)
+    late.copy_call_us = 95.0
+    honest, found = time_turns([Scripted(100, baseline=True), late], Inputs(), EXPECTED)
+    assert found.timing is not None and honest.charged_us == 0
+    assert found.timing.median_us == pytest.approx(100, rel=0.1)
+    assert found.charged_us == pytest.approx(90, rel=0.1)
+
+
+def test_an_honest_copy_costs_nothing() -> None:
+    _, found = time_turns([Scripted(100, baseline=True), Scripted(90)], Inputs(), EXPECTED)
+    assert found.charged_us < 0.5
+
+
+def test_batched_calls_show_in_a_single_one() -> None:
+    class Batcher(Scripted):
+        """The first call of a window costs 200 us and the others 10."""
+
+        def window(self, calls: Sequence[Sequence[Tensor]], expected: Expected, **more: Any) -> Window:
+            return replace(super().window(calls, expected, **more), forward_us=100 + 200 + 10 * len(calls))
+
+    _, found = time_turns([Scripted(100, baseline=True), Batcher(10)], Inputs(), EXPECTED)
+    assert found.timing is not None and found.single_us > 10 * found.timing.median_us
+
+
+def test_disturbed_windows_are_measured_again() -> None:
+    class Disturbed(Scripted):
+        def window(self, calls: Sequence[Sequence[Tensor]], expected: Expected, **more: Any) -> Window:
+            window = super().window(calls, expected, **more)
+            if self.random.random() < 0.3:
+                return replace(window, forward_us=window.forward_us * 3, waited_us=window.forward_us * 2)
+            return window
+
+    (turns,) = time_turns([Disturbed(100, baseline=True)], Inputs(), EXPECTED)
+    assert turns.timing is not None and turns.timing.median_us == pytest.approx(100, rel=0.05)
+    assert turns.discarded > 0 and turns.disturbed <= 3
+
+
+def test_a_machine_never_quiet_ends_all_the_same() -> None:
+    class Always(Scripted):
+        def window(self, calls: Sequence[Sequence[Tensor]], expected: Expected, **more: Any) -> Window:
+            return replace(super().window(calls, expected, **more), own_us=1e6)
+
+    (turns,) = time_turns([Always(100, baseline=True)], Inputs(), EXPECTED, rounds=5)
+    assert turns.timing is not None and turns.disturbed > 5
+
+
+def test_a_failure_stops_its_own_lane_alone() -> None:
+    class Failing(Scripted):
+        def window(self, calls: Sequence[Sequence[Tensor]], expected: Expected, **more: Any) -> Window:
+            if len(self.sizes) > 8:
+                return Window(Failure(Status.RUNTIME_ERROR, "boom"))
+            return super().window(calls, expected, **more)
+
+    failing, honest = time_turns([Failing(100), Scripted(100, baseline=True)], Inputs(), EXPECTED)
+    assert failing.failure is not None and failing.timing is None
+    assert honest.timing is not None
+
+
+def test_memory_bounds_the_calls() -> None:
+    session = Scripted(1, baseline=True)
+    (turns,) = time_turns([session], Inputs(), EXPECTED, memory_bytes=400)
+    assert turns.timing is not None and max(session.sizes) <= 400 // 40
+
+
+def test_slow_kernels_get_fewer_rounds() -> None:
+    session = Scripted(2e6, baseline=True)
+    (turns,) = time_turns([session], Inputs(), EXPECTED, budget_s=12.5)
+    assert turns.timing is not None and len(turns.timing.samples_us) == 6
+
+
+SPIN = """
+import time
+from torch import nn
+class Model(nn.Module):
+    def __init__(self, us):
+        super().__init__()
+        self.us = us
+    def forward(self, x):
+        end = time.perf_counter_ns() + self.us * 1000
+        while time.perf_counter_ns() < end: pass
+        return x + 1
+def get_init_inputs():
+    return [300]
+"""
+
+
+@pytest.mark.timing
+@pytest.mark.skipif(bool(sandbox.missing()), reason=sandbox.missing() or "")
+def test_a_real_session() -> None:
+    template = flatten({"args": [torch.zeros(1)], "kwargs": {}}, torch.is_tensor)[1]
+    problem = Problem("spin", SPIN, Signature((TensorSpec("x", "float32", (4,)),), template))
+    text = "from reference import Model\nclass ModelNew(Model): pass\n"
+    sources = (SourceFile("model.py", text), SourceFile("reference.py", SPIN))
+    candidate = Candidate("t", "torch@cpu", sources, baseline=True)
+    with Session(problem, candidate, weights={}, broker=LocalBroker()) as session:
+        assert session.start().failure is None
+        (turns,) = time_turns([session], lambda count: [[torch.randn(4)] for _ in range(count)], EXPECTED)
+    assert turns.failure is None and turns.timing is not None
+    assert min(turns.timing.samples_us) > 290
+    assert len(turns.kept) == 3
