@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernelwright.problems.inputs import arguments as arguments
+    from kernelwright.problems.live import from_module as from_module
     from kernelwright.problems.loading import load as load
     from kernelwright.problems.parameters import weights as weights
 
-__all__ = ["arguments", "load", "weights"]
+__all__ = ["arguments", "from_module", "load", "weights"]
 
-_MODULES = {"arguments": "inputs", "load": "loading", "weights": "parameters"}
+_MODULES = {"arguments": "inputs", "from_module": "live", "load": "loading", "weights": "parameters"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,6 @@
 """What a reference would cost, found without allocating it: run on tensors that have shapes and no memory."""
 
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +29,8 @@ _CANNOT_FAKE = (DataDependentOutputException, DynamicOutputShapeException, Unsup
 _COPIES = 4
 """How often inputs, weights and the largest intermediate exist while a candidate is judged: once for the reference,
 once for the candidate, twice over for the oracle in float64."""
-_FLOPS_PER_MS, _BYTES_PER_MS = 40e6, 4e6
-"""What two cores do in float32: products at 40 GFLOP/s, memory at 4 GB/s (torch's elementwise operators)."""
+_FLOPS_PER_MS, _BYTES_PER_MS, _OPERATOR_MS = 60e6, 6e6, 0.005
+"""What two cores do in float32: products at 60 GFLOP/s, results written at 6 GB/s, and 5 us a call."""
 _CALLS = 10_000
 """Operators counted, about a second's worth: a recurrent net of many steps would take half a minute."""
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -47,6 +48,7 @@ class Footprint:
     """Of all tensors that the call makes, together with its inputs and weights."""
     flops: int
     """Of matrix products, convolutions and attention, as torch counts them."""
+    operators: int
 
     @property
     def needed_bytes(self) -> int:
@@ -55,8 +57,8 @@ class Footprint:
 
     @property
     def estimated_ms(self) -> float:
-        """Of one call on a small CPU; good for an order of magnitude."""
-        return max(self.flops / _FLOPS_PER_MS, self.moved_bytes / _BYTES_PER_MS)
+        """Of one call on a small CPU; good for a factor of two or three."""
+        return self.operators * _OPERATOR_MS + max(self.flops / _FLOPS_PER_MS, self.moved_bytes / _BYTES_PER_MS)
 
 
 def footprint(problem: Problem) -> Footprint | None:
@@ -67,6 +69,8 @@ def footprint(problem: Problem) -> Footprint | None:
     module = load_text(problem.source, problem.name, import_paths=problem.import_paths)
     count, flops = _Count(), FlopCounterMode(display=False)
     leaves, state = [], {}
+    # torch logs what fails here, and what fails here is answered by other sizes, or by a sentence.
+    logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
     with torch.random.fork_rng(devices=[]), torch.no_grad(), user_code(str(module.__file__), f"{problem.name} failed"):
         mode = FakeTensorMode(allow_non_fake_inputs=True)
         try:
@@ -82,7 +86,7 @@ def footprint(problem: Problem) -> Footprint | None:
             return None
     inputs_bytes, weights_bytes = sum(map(_bytes, leaves)), sum(map(_bytes, state.values()))
     moved = inputs_bytes + weights_bytes + count.total_bytes
-    return Footprint(inputs_bytes, weights_bytes, count.largest_bytes, moved, flops.get_total_flops())
+    return Footprint(inputs_bytes, weights_bytes, count.largest_bytes, moved, flops.get_total_flops(), count.calls)
 
 
 def _faked(module: ModuleType, mode: FakeTensorMode) -> tuple[nn.Module, dict[str, torch.Tensor]]:
@@ -140,13 +144,13 @@ class _Count(TorchDispatchMode):
         super().__init__()
         self.total_bytes = 0
         self.largest_bytes = 0
-        self._calls = 0
+        self.calls = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        self._calls += 1
-        if self._calls > _CALLS:
+        self.calls += 1
+        if self.calls > _CALLS:
             raise _Enough
         result = func(*args, **(kwargs or {}))
         if not func.is_view:

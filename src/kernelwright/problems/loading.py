@@ -9,14 +9,18 @@ from kernelwright.plugins import members
 from kernelwright.problems.dialect import to_dialect
 from kernelwright.problems.examine import examine
 from kernelwright.problems.footprint import footprint
-from kernelwright.problems.scaling import LARGEST_BYTES, LARGEST_MS, automatic, changed, explicit, replaced
+from kernelwright.problems.scaling import (
+    LARGEST_BYTES,
+    LARGEST_MS,
+    automatic,
+    changed,
+    explicit,
+    replaced,
+)
 from kernelwright.problems.sources import ProblemSource, Reference
 from kernelwright.problems.specs import parse
-from kernelwright.problems.subject import Subject
 from kernelwright.records import Numerics, Problem, Signature, TensorSpec
 
-_CLEARLY = 4.0
-"""An estimate that exceeds the limit so many times is believed without a measurement."""
 _NO_CALL = Signature((), '{"dict": {"args": [], "kwargs": {"dict": {}}}}')
 
 
@@ -76,18 +80,11 @@ def _scaled(reference: Reference, specs: Sequence[TensorSpec], numerics: Numeric
 
 
 def _load(problem: Problem) -> float:
-    """How many times too costly the problem is for this machine: by its memory, and by the time of one eager call.
-
-    The time is estimated first, so that what would take minutes is never run.
-    """
+    """How many times too costly the problem is for a small machine: by memory, or by the time of one eager call."""
     cost = footprint(problem)
     if cost is None:
         raise ProblemError(
             f"what {problem.name} costs cannot be told without running it, since its Python looks at values; "
             "give --scale NAME=VALUE"
         )
-    memory = cost.needed_bytes / LARGEST_BYTES
-    estimated = cost.estimated_ms / LARGEST_MS
-    if memory > 1 or estimated > _CLEARLY:
-        return max(memory, estimated)
-    return max(memory, Subject(problem).eager_ms() / LARGEST_MS)
+    return max(cost.needed_bytes / LARGEST_BYTES, cost.estimated_ms / LARGEST_MS)

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from kernelwright.errors import ProblemError, UnknownNameError, UsageError
 from kernelwright.records import Constant
 
-SMALLEST_MS, LARGEST_MS = 2.0, 50.0
+LARGEST_MS = 20.0
+"""Of one eager call, by an estimate: a problem's sizes, and so its digest, must not depend on how busy or how fast the
+machine is. The aim is 2 to 50 ms on two cores."""
 LARGEST_BYTES = 1 << 30
 
 _BATCH = re.compile(r"batch|^(b|bs|n_?samples)$", re.IGNORECASE)
@@ -21,8 +23,14 @@ _NOT_A_SIZE = re.compile(
 )
 _SMALL = 8
 """A constant of at most so much is a count or an index rather than a size."""
-_FLOORS = ((4, None), (4, 32), (2, 16), (1, 4))
-"""Least batch and least other size of each round; batches alone shrink in the first."""
+_WIDTH = re.compile(
+    r"feature|channel|hidden|embed|width_mult|model|^d$|dim|input_size|output_size|vocab", re.IGNORECASE
+)
+"""Sizes that weights have too. They shrink last: a narrow model is another model, fewer rows are only fewer."""
+_FLOORS = ((4, None, None), (4, 32, None), (4, 32, 64), (2, 16, 32), (1, 4, 8))
+"""Of each round the least batch, least length (sequence, image, rows) and least width; None: not in this round."""
+_TOLERATED = 40.0
+"""How many times too slow a problem may stay if nothing can be reduced any more: two seconds a call."""
 
 
 @dataclass(frozen=True)
@@ -126,18 +134,18 @@ def explicit(text: str, scale: str) -> dict[str, int]:
 
 
 def automatic(text: str, weigh: Callable[[str], float]) -> dict[str, int]:
-    """Values of the constants for which `weigh` gives at most 1.
+    """Values of the constants for which `weigh` gives at most 1, or the least that halving reaches, up to 40.
 
     `weigh(text)` says how many times too costly a text is, and raises ProblemError where its sizes do not fit each
-    other. One constant at a time is halved: batches first, then the largest; one that cannot be halved alone is
-    halved with its equals, or left. Raises ProblemError where nothing fits.
+    other. One constant at a time is halved: batches first, then lengths, then widths, of each the largest; one that
+    cannot be halved alone is halved with its equals, or left. Raises ProblemError where even the least is too much.
     """
     sizes = {place.name: place.value for place in constants(text) if _is_size(place)}
     load = weigh(text)
-    for least_batch, least in _FLOORS:
+    for floors in _FLOORS:
         stuck: set[str] = set()
         while load > 1:
-            name = _next(sizes, stuck, least_batch, least)
+            name = _next(sizes, stuck, floors)
             if name is None:
                 break
             for halved in _halvings(sizes, name):
@@ -149,27 +157,41 @@ def automatic(text: str, weigh: Callable[[str], float]) -> dict[str, int]:
                 break
             else:
                 stuck.add(name)
-    if load > 1:
+    if load > _TOLERATED:
         listed = ", ".join(f"{name}={value}" for name, value in sizes.items()) or "none"
         raise ProblemError(
-            f"the size constants ({listed}) cannot be reduced far enough for this machine; give --scale NAME=VALUE"
+            f"its size constants ({listed}) cannot be reduced far enough for this machine; give --scale NAME=VALUE"
         )
     return sizes
 
 
 def _is_size(place: Place) -> bool:
-    return bool(_BATCH.search(place.name)) or (place.value > _SMALL and not _NOT_A_SIZE.search(place.name))
+    return _is_batch(place.name) or (place.value > _SMALL and not _NOT_A_SIZE.search(place.name))
 
 
-def _next(sizes: Mapping[str, int], stuck: set[str], least_batch: int, least: int | None) -> str | None:
-    """The constant to halve: the largest batch, else the largest size, that stays above the round's floor."""
-    batches = [name for name, value in sizes.items() if _BATCH.search(name) and value >= 2 * least_batch]
-    others = [name for name, value in sizes.items() if least and not _BATCH.search(name) and value >= 2 * least]
-    for names in (batches, others):
-        free = [name for name in names if name not in stuck]
+def _next(sizes: Mapping[str, int], stuck: set[str], floors: tuple[int, int | None, int | None]) -> str | None:
+    """The constant to halve: of the first kind that has one above its floor, the largest."""
+    for kind, least in zip((_is_batch, _is_length, _is_width), floors, strict=True):
+        free = [
+            name
+            for name, value in sizes.items()
+            if least is not None and kind(name) and value >= 2 * least and name not in stuck
+        ]
         if free:
             return max(free, key=lambda name: sizes[name])
     return None
+
+
+def _is_batch(name: str) -> bool:
+    return bool(_BATCH.search(name))
+
+
+def _is_width(name: str) -> bool:
+    return not _is_batch(name) and bool(_WIDTH.search(name))
+
+
+def _is_length(name: str) -> bool:
+    return not _is_batch(name) and not _is_width(name)
 
 
 def _halvings(sizes: dict[str, int], name: str) -> list[dict[str, int]]:

@@ -1,9 +1,8 @@
 """A problem's reference, ready to be built and called in this process."""
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
 from typing import Any
@@ -14,11 +13,8 @@ from torch import nn
 from kernelwright.errors import ProblemError
 from kernelwright.graph import build_reference, load_text
 from kernelwright.graph.reference import user_code
-from kernelwright.problems.dialect import call_inputs
-from kernelwright.problems.drawing import drawn
-from kernelwright.records import Problem, Signature, flatten, unflatten
+from kernelwright.records import Problem, flatten, unflatten
 
-_TIMED = 3
 _AGREES = 64
 """Runs of one reference agree where they differ by fewer units in the last place of their largest value."""
 
@@ -87,19 +83,6 @@ class Subject:
                 "is nothing to hold a candidate to"
             )
         return first
-
-    def eager_ms(self) -> float:
-        """The time of one call on what get_inputs returns: the least of a few, so that other work counts little."""
-        model = self.build()
-        with self.failing("get_inputs"), drawn(0):
-            leaves, template, _ = call_inputs(self.module)
-        subject = replace(self, problem=replace(self.problem, signature=Signature((), template)))
-        times = []
-        for _ in range(_TIMED):
-            start = time.perf_counter()
-            subject.outputs(model, leaves)
-            times.append(1e3 * (time.perf_counter() - start))
-        return min(times)
 
 
 def autocast_region(problem: Problem) -> AbstractContextManager[Any]:
