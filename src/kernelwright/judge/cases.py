@@ -45,6 +45,12 @@ class Pool:
             cases += [Case(family, seed(1), hidden=True) for family in PROBES]
         return tuple(cases)
 
+    def survey(self) -> tuple[Case, ...]:
+        """The cases that gate, and beside each change of weights the same inputs under the original ones."""
+        plan = [case for case in self.plan(0) if case.family not in PROBES and case.layout == "contiguous"]
+        twins = [replace(case, weights="original") for case in plan if case.weights != "original"]
+        return tuple(dict.fromkeys([*plan, *twins]))
+
     def fresh(self, count: int) -> tuple[Case, ...]:
         """Cases nobody could know before now: nominal and a family by turns."""
         families = ["nominal", *(["signed", "heavy_tailed"] if floating(self.problem) else [])]

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 RESAMPLES = 2000
+_LEAST_US = 0.001
+"""A sample of nothing (a slope between disturbed windows may vanish) counts as a nanosecond."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ def ratio(baseline_us: Sequence[float], candidate_us: Sequence[float], *, seed: 
     the cube root of their number (Künsch 1989), so that a slow spell of the machine stays one event. Samples of unequal
     number are resampled apart.
     """
-    baseline, candidate = np.asarray(baseline_us, float), np.asarray(candidate_us, float)
+    baseline, candidate = (np.maximum(np.asarray(side, float), _LEAST_US) for side in (baseline_us, candidate_us))
     if not baseline.size or not candidate.size:
         raise ValueError("a ratio needs samples of both sides")
     value = float(np.median(baseline) / np.median(candidate))

@@ -1,0 +1,48 @@
+"""The survey calls a problem degenerate exactly where an answer that looks at nothing passes."""
+
+import pytest
+
+from kernelwright import problems
+from kernelwright.judge.cases import Pool
+from kernelwright.judge.degenerate import survey
+from kernelwright.judge.reference import Reference
+
+FILE = """
+import torch
+from torch import nn
+
+class Sub(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(16, 16)
+    def forward(self, x):
+        BODY
+
+def get_inputs():
+    return [torch.rand(8, 16)]
+
+def get_init_inputs():
+    return []
+"""
+BODIES = {
+    "y = self.inner(x); return y - y": ("zeros", "a constant", "another input's result", "other weights' result"),
+    "return torch.clamp(torch.clamp(self.inner(x), max=0.0), min=0.0)": (
+        "zeros", "a constant", "another input's result", "other weights' result"
+    ),
+    "return torch.relu(x)": ("other weights' result",),
+    "return self.inner(x)": (),
+    "return torch.softmax(self.inner(x), -1) * 1e-6": (),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_survey(body, tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text(FILE.replace("BODY", body))
+    problem = problems.load(f"{path}:Sub")
+    reference = Reference(problem, None, 1 << 26)
+    answers = [(case, reference.ask(case)[1]) for case in Pool(problem, (1, 2, 3), True).survey()]
+    found = survey(answers)
+    assert found.everywhere == BODIES[body], found
+    assert found.degenerate == bool(BODIES[body])
+    assert found.sentence

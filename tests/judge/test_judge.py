@@ -1,0 +1,178 @@
+"""The judge from end to end, on the null device and in sandboxed children."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelwright import problems
+from kernelwright.errors import ProblemError
+from kernelwright.judge import JUDGE_VERSION, Gate, Judge, Settings
+from kernelwright.judge.session import SessionSettings
+from kernelwright.records import Candidate, Case, Problem, SourceFile, Stage, Status, Weight
+
+SETTINGS = Settings(
+    rounds=3, confirm_rounds=5, trial_rounds=2, window_us=500.0, session=SessionSettings(call_s=5.0, threads=1)
+)
+NET = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(48, 32)
+    def forward(self, x):
+        return torch.tanh(self.inner(x))
+
+def get_inputs():
+    return [torch.randn(16, 48)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def write(folder: Path, text: str, **options: object) -> Problem:
+    path = folder / "net.py"
+    path.write_text(text)
+    return problems.load(f"{path}:Net", **options)  # type: ignore[arg-type]
+
+
+def eager(problem: Problem, device: str = "cpu", baseline: bool = True) -> Candidate:
+    text = f"{problem.source}\n\nModelNew = Model\n"
+    return Candidate("eager", f"torch@{device}" if device != "null" else "null@null",
+                     (SourceFile("model.py", text),), baseline=baseline)  # fmt: skip
+
+
+def variant(problem: Problem, old: str, new: str, label: str = "") -> Candidate:
+    text = f"{problem.source}\n\nModelNew = Model\n"
+    assert old in text
+    return Candidate("test", "torch@cpu", (SourceFile("model.py", text.replace(old, new)),), label=label)
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
+    return write(tmp_path_factory.mktemp("net"), NET)
+
+
+@pytest.fixture(scope="module")
+def judge(problem: Problem) -> Iterator[Judge]:
+    with Judge(problem, "cpu", settings=SETTINGS, gate=Gate(None)) as made:
+        yield made
+
+
+def test_null_device_passes_without_a_time(problem: Problem) -> None:
+    with Judge(problem, "null", settings=SETTINGS, gate=Gate(None)) as made:
+        verdict = made.submit(eager(problem, "null"))
+        assert verdict.status is Status.PASSED and verdict.stage is Stage.VERIFY
+        assert verdict.timing is None and not verdict.native and verdict.judge == JUDGE_VERSION
+        wrong = replace(variant(problem, "torch.tanh(", "1.01 * torch.tanh("), target="null@null")
+        assert made.submit(wrong).status is Status.WRONG_VALUES
+        trials = made.trial([wrong, eager(problem, "null")], Case("nominal", 5))
+        assert [trial.status for trial in trials] == [Status.WRONG_VALUES, Status.PASSED]
+
+
+def test_a_candidate_is_timed_beside_what_is_held_and_confirmed(judge: Judge, problem: Problem) -> None:
+    baseline = eager(problem)
+    first = judge.submit(baseline)
+    assert first.status is Status.PASSED and first.timing is not None and not first.comparisons
+    judge.hold(baseline)
+    judge.hold(baseline)
+    rival = variant(problem, "torch.tanh(self.inner(x))", "self.inner(x).tanh_()")
+    verdict = judge.submit(rival)
+    assert verdict.status is Status.PASSED and verdict.stage is Stage.TIME, verdict.reason
+    assert verdict.timing is not None and len(verdict.timing.samples_us) >= SETTINGS.rounds
+    assert [item.baseline for item in verdict.comparisons] == ["eager"]
+    assert verdict.comparisons[0].low <= verdict.comparisons[0].speedup <= verdict.comparisons[0].high
+    assert "fixed shape" in verdict.labels and "degenerate problem" not in verdict.labels
+    sure = judge.confirm(rival)
+    assert sure.stage is Stage.CONFIRM and sure.confirmed, sure.reason
+    assert sure.timing is not None and len(sure.timing.samples_us) >= SETTINGS.confirm_rounds
+
+
+def test_the_floor_is_measured_once_and_kept(judge: Judge) -> None:
+    floor = judge.noise_floor
+    assert floor >= 0.01
+    assert judge.noise_floor == floor
+
+
+def test_stages_tell_how_far_it_came(judge: Judge, problem: Problem) -> None:
+    assert judge.submit(variant(problem, "ModelNew = Model", "Other = Model")).stage is Stage.BUILD
+    screened = judge.submit(variant(problem, "torch.tanh(", "torch.sin("))
+    assert (screened.status, screened.stage) == (Status.WRONG_VALUES, Stage.SCREEN)
+    clipped = judge.submit(variant(problem, "torch.tanh(self.inner(x))", "torch.tanh(self.inner(x.clamp(-9, 9)))"))
+    assert (clipped.status, clipped.stage) == (Status.WRONG_VALUES, Stage.VERIFY)
+    assert not any(str(seed) in finding.message for seed in judge._pool.seeds for finding in clipped.findings)
+
+
+def test_a_trial_rejects_and_times(judge: Judge, problem: Problem) -> None:
+    slow = variant(problem, "torch.tanh(self.inner(x))", "[torch.tanh(self.inner(x)) for _ in range(40)][0]", "slow")
+    broken = variant(problem, "torch.tanh(self.inner(x))", "1 / 0", "broken")
+    quick, worse, none = judge.trial([eager(problem), slow, broken], Case("nominal", 11))
+    assert none.status is Status.RUNTIME_ERROR and "ZeroDivisionError" in none.message and none.median_us is None
+    assert quick.median_us is not None and worse.median_us is not None
+
+
+def test_another_devices_candidate_is_unsupported(judge: Judge, problem: Problem) -> None:
+    verdict = judge.submit(replace(eager(problem), target="cuda@cuda"))
+    assert verdict.status is Status.UNSUPPORTED and "cuda@cuda" in verdict.reason
+
+
+def test_what_cannot_fit_is_refused_before_any_work(problem: Problem) -> None:
+    spec = replace(problem.signature.tensors[0], shape=(1 << 24, 1 << 20))
+    huge = replace(problem, signature=replace(problem.signature, tensors=(spec,)))
+    with Judge(huge, "cpu", settings=SETTINGS, gate=Gate(None)) as made:
+        verdict = made.submit(eager(problem))
+        assert verdict.status is Status.UNSUPPORTED and verdict.stage is Stage.BUILD and "GB" in verdict.reason
+
+
+def test_a_reference_that_draws_random_numbers_has_no_right_answer(problem: Problem) -> None:
+    dice = replace(problem, numerics=replace(problem.numerics, stochastic=True))
+    with pytest.raises(ProblemError, match="random"):
+        Judge(dice, "cpu")
+
+
+REFERENCES = {
+    "integers in, embedding": (
+        "self.inner = nn.Embedding(50, 8)", "return self.inner(x).mean(1)", "torch.randint(0, 50, (6, 9))", {}
+    ),
+    "two results, nested": (
+        "self.inner = nn.Linear(24, 8)", "return {'a': self.inner(x), 'b': (x > 0, x.argmax(-1))}",
+        "torch.randn(6, 24)", {},
+    ),
+    "batch norm in training": (
+        "self.inner = nn.BatchNorm1d(24)", "return self.inner(x)", "torch.randn(16, 24)", {"training": True}
+    ),
+    "autocast": ("self.inner = nn.Linear(24, 8)", "return torch.relu(self.inner(x))", "torch.randn(6, 24)",
+                 {"autocast": "bfloat16"}),
+    "logarithm of probabilities": ("pass", "return torch.log(x).sum(-1)", "torch.rand(6, 24)", {}),
+    "hands its input on": ("pass", "return x, x.sum()", "torch.randn(6, 24)", {}),
+    "variance": ("pass", "return (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True)", "torch.randn(6, 24)", {}),
+    "cumulative product": ("pass", "return torch.cumprod(x, -1)", "torch.rand(6, 24)", {}),
+    "an image, transposed": (
+        "self.inner = nn.ConvTranspose2d(3, 4, 3, stride=2)", "return self.inner(x).permute(0, 2, 3, 1)",
+        "torch.randn(2, 3, 7, 5)", {},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_the_reference_itself_always_passes(name: str, tmp_path: Path) -> None:
+    init, forward, inputs, options = REFERENCES[name]
+    text = NET.replace("self.inner = nn.Linear(48, 32)", init).replace("return torch.tanh(self.inner(x))", forward)
+    made = write(tmp_path, text.replace("torch.randn(16, 48)", inputs), **options)
+    with Judge(made, "cpu", settings=replace(SETTINGS, time=False), gate=Gate(None)) as judge:
+        for _ in range(2):
+            verdict = judge.submit(eager(made, baseline=False))
+            assert verdict.status is Status.PASSED, verdict.reason
+            assert not verdict.failed(Weight.BAR)
+
+
+def test_weights_given_are_the_weights_judged(problem: Problem) -> None:
+    given = {"inner.weight": torch.full((32, 48), 0.5), "inner.bias": torch.arange(32.0)}
+    with Judge(problem, "null", weights=given, settings=SETTINGS, gate=Gate(None)) as made:
+        assert made.submit(eager(problem, "null")).status is Status.PASSED
+        assert torch.equal(made._reference.weights()["inner.bias"], given["inner.bias"])
