@@ -6,7 +6,9 @@ import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from kernelwright import plugins
 from kernelwright.errors import MissingError
@@ -18,8 +20,8 @@ from kernelwright.targets.target import Broker, Language
 _RECORD = "build.json"
 
 
-def language(name: str) -> Language:
-    """The language called `name`. Raises UnknownNameError."""
+def language(name: str) -> Any:
+    """The Language called `name`. Raises UnknownNameError."""
     return plugins.find("targets.languages", "Language", name)()
 
 
@@ -27,14 +29,18 @@ class LocalBroker:
     """A cache of folders home()/compile/<aa>/<key>/, each written once and then only read.
 
     A folder appears complete or not at all. Two processes or threads that ask for the same thing compile it once.
+    `import_paths` are what the problem's own text needs on sys.path, for languages that run it.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, *, import_paths: Sequence[str] = ()) -> None:
         self.folder = folder or home() / "compile"
+        self.import_paths = tuple(import_paths)
 
     def build(self, request: BuildRequest) -> Build:
         """The compiled file. Raises CompileError, or MissingError where the language cannot compile here."""
         chosen = language(request.language)
+        if hasattr(chosen, "import_paths"):
+            chosen.import_paths = self.import_paths  # never out of a request, which may be hostile
         reason = chosen.missing()
         if reason:
             raise MissingError(reason)
@@ -53,11 +59,10 @@ class LocalBroker:
         work = Path(tempfile.mkdtemp(prefix=".building-", dir=place.parent))
         try:
             result = chosen.build(request, work)
-            log = (work / "log.txt").read_text() if (work / "log.txt").exists() else ""
+            log_file = work / "log.txt"
+            log = log_file.read_text() if log_file.exists() else ""
+            log_file.unlink(missing_ok=True)
             record = {"file": result.name, "seconds": round(time.monotonic() - start, 3), "log": log}
-            for path in work.iterdir():
-                if path != result:
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
             (work / _RECORD).write_text(json.dumps(record))
             os.chmod(work, 0o755)
             if place.exists():  # damaged: it is there and could not be recalled

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -40,6 +41,9 @@ class CppLanguage:
         object_file = folder / "kernel.o"
         log = clang.compile_object(text, object_file, system=sys.platform, arch=arch(), features=features())
         clang.link(object_file, result, system=sys.platform, arch=arch())
+        for path in folder.iterdir():
+            if path != result:  # on macOS the linker leaves its cache
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
         if log:
             (folder / "log.txt").write_text(log)
         return result

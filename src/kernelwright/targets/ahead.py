@@ -1,0 +1,205 @@
+"""Compiles a reference ahead of time by TorchInductor, as a process of its own: `python -m kernelwright.targets.ahead`.
+
+It runs the user's own text, and no candidate's. It reads an order as JSON from its standard input and leaves
+`model.so` and `model.json` in the order's folder. An error is the last line of its standard error.
+"""
+
+import json
+import shutil
+import sys
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kernelwright.errors import KernelwrightError
+from kernelwright.records import Numerics, Problem, Range, Signature, decode, flatten, unflatten
+
+PREFIX = "model."
+"""Of the names that weights have in the library."""
+LIBRARY, RECORD = "model.so", "model.json"
+
+MODES = ("default", "max-autotune", "freezing")
+_TOLERANCE = 1e-3
+"""Of the largest value: far above rounding, far below what other weights change."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to compile, and where to."""
+
+    source: str
+    mode: str
+    signature: Signature
+    numerics: Numerics
+    threads: int
+    folder: str
+    import_paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a caller of the library must know."""
+
+    output: str
+    """records.nest template of the results over the library's outputs."""
+    follows_weights: bool
+    """Whether it computes with weights that are loaded later. Measured after compiling."""
+    weights: str
+    """Digest of the weights it was compiled with, where it follows no others."""
+
+
+def main() -> int:
+    """Exit code 0: done; 1: the reason is the last line of standard error."""
+    order = decode(Order, json.load(sys.stdin))
+    try:
+        compiled = compile_reference(order)
+    except KernelwrightError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except Exception as error:  # the compiler's and the user's code may raise anything
+        words = str(error).strip().splitlines() or [""]
+        print(f"error: {type(error).__name__}: {words[0]}", file=sys.stderr)
+        return 1
+    (Path(order.folder) / RECORD).write_text(json.dumps(asdict(compiled)))
+    return 0
+
+
+def compile_reference(order: Order) -> Compiled:
+    """Compiles the reference of `order` into its folder."""
+    import torch
+    from torch._inductor import aot_compile
+
+    from kernelwright.graph import build_reference, example_arguments
+
+    torch.set_num_threads(order.threads)
+    problem = Problem(
+        "reference", order.source, _traceable(order.signature), order.numerics, import_paths=order.import_paths
+    )
+    model = build_reference(problem)
+    args, kwargs = example_arguments(problem)
+    leaves, arguments = flatten({"args": [*args], "kwargs": kwargs}, _is_tensor)
+    output: list[str] = []
+    flat = _flat(model, arguments, output)
+    autocast = order.numerics.autocast
+    context = torch.autocast("cpu", dtype=getattr(torch, autocast or "bfloat16"), enabled=autocast is not None)
+    with torch.no_grad(), context:
+        program = torch.export.export(flat, tuple(leaves), dynamic_shapes=_dynamic(problem.signature))
+        work = Path(order.folder) / "work"
+        options = {**_options(order.mode), "aot_inductor.output_path": str(work / LIBRARY)}
+        built = aot_compile(program.module(), tuple(leaves), options=options)
+        shutil.move(str(built), Path(order.folder) / LIBRARY)
+        shutil.rmtree(work, ignore_errors=True)
+    return _examined(order, model, output[-1])
+
+
+def _is_tensor(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor)
+
+
+def _flat(model: Any, arguments: str, output: list[str]) -> Any:
+    """The model as a module from tensor leaves to tensor leaves, as Inductor's library takes and gives them.
+
+    `output` gets the template of the results when it is called; export undoes what a module does to itself.
+    """
+    import torch
+
+    class Flat(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, *leaves: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            call = unflatten(arguments, leaves)
+            results, template = flatten(self.model(*call["args"], **call["kwargs"]), _is_tensor)
+            output.append(template)
+            return tuple(results)
+
+    return Flat().train(model.training)
+
+
+def _options(mode: str) -> dict[str, Any]:
+    from torch._inductor import config, list_mode_options
+
+    options: dict[str, Any] = {}
+    if hasattr(config.aot_inductor, "check_lowerbound"):
+        options["aot_inductor.check_lowerbound"] = False  # or no size of 1 would be taken where sizes are open
+    if mode == "max-autotune":
+        tuned = list_mode_options("max-autotune")
+        options |= {name: value for name, value in tuned.items() if not name.startswith("triton.")}
+    if mode == "freezing":
+        options["freezing"] = True
+    return options
+
+
+def _traceable(signature: Signature) -> Signature:
+    """The signature with examples of at least 2 for open sizes: torch takes 0 and 1 for constants."""
+
+    def size(size: int | Range) -> int | Range:
+        return replace(size, example=min(2, size.high)) if isinstance(size, Range) and size.example < 2 else size
+
+    tensors = tuple(replace(spec, shape=tuple(map(size, spec.shape))) for spec in signature.tensors)
+    return replace(signature, tensors=tensors)
+
+
+def _dynamic(signature: Signature) -> Any:
+    from torch.export import Dim
+
+    def leaf(shape: tuple[int | Range, ...]) -> dict[int, Any]:
+        ranges = {dim: size for dim, size in enumerate(shape) if isinstance(size, Range) and size.low < size.high}
+        return {dim: Dim.DYNAMIC(min=size.low, max=size.high) for dim, size in ranges.items()}  # type: ignore[operator]
+
+    if not any(spec.dynamic for spec in signature.tensors):
+        return None
+    return {"leaves": tuple(leaf(spec.shape) for spec in signature.tensors)}
+
+
+def _examined(order: Order, model: Any, output: str) -> Compiled:
+    """Runs the library once with the weights it was compiled with and once with others."""
+    import torch
+
+    from kernelwright.targets.languages.inductor import InductorLibrary, weights_digest
+
+    compiled = Compiled(output, True, "")
+    library = InductorLibrary(Path(order.folder) / LIBRARY, compiled, order.signature.arguments)
+    leaves = _drawn(order.signature)
+    weights = weights_digest(model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dtype.is_floating_point:
+                parameter.mul_(1.25).add_(0.01)
+        call = unflatten(order.signature.arguments, leaves)
+        changed, _ = flatten(model(*call["args"], **call["kwargs"]), _is_tensor)
+        followed = library.run(model, leaves)
+    same = all(_close(a, b) for a, b in zip(changed, followed, strict=True))
+    return replace(compiled, follows_weights=same, weights="" if same else weights)
+
+
+def _drawn(signature: Signature) -> list[Any]:
+    """Example leaves with values that differ."""
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    leaves: list[Any] = []
+    for spec in signature.tensors:
+        dtype = getattr(torch, spec.dtype)
+        if spec.alias_of is not None:
+            leaves.append(leaves[spec.alias_of])
+        elif dtype.is_floating_point or dtype.is_complex:
+            leaves.append(torch.rand(spec.example_shape, generator=generator).to(dtype))
+        elif dtype is torch.bool:
+            leaves.append(torch.ones(spec.example_shape, dtype=dtype))
+        else:
+            leaves.append(torch.full(spec.example_shape, int(spec.low or 0), dtype=dtype))
+    return leaves
+
+
+def _close(a: Any, b: Any) -> bool:
+    a, b = a.double(), b.double()
+    scale = float(a.abs().max()) if a.numel() else 0.0
+    return a.shape == b.shape and bool(((a - b).abs() <= _TOLERANCE * scale).all())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
