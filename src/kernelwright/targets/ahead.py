@@ -67,7 +67,6 @@ def main() -> int:
 def compile_reference(order: Order) -> Compiled:
     """Compiles the reference of `order` into its folder."""
     import torch
-    from torch._inductor import aot_compile
 
     from kernelwright.graph import build_reference, example_arguments
 
@@ -77,6 +76,8 @@ def compile_reference(order: Order) -> Compiled:
     )
     model = build_reference(problem)
     args, kwargs = example_arguments(problem)
+    from torch._inductor import aot_compile  # two seconds, which a text that fails need not wait for
+
     leaves, arguments = flatten({"args": [*args], "kwargs": kwargs}, _is_tensor)
     output: list[str] = []
     flat = _flat(model, arguments, output)
