@@ -98,9 +98,7 @@ def _bury(living: dict[int, int]) -> None:
 
 
 def _import_ahead() -> None:
-    """Everything a child needs, imported once. Late imports in children work too, only slower: loading an AOTInductor
-    package would import for a second and a half in each."""
-
+    """Everything a child needs, imported once. Late imports in children work too, only slower."""
     import kernelwright.graph.reference
     import kernelwright.targets.program  # noqa: F401
 

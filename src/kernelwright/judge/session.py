@@ -16,6 +16,7 @@ none disturbs the one that is timed. A session is used by one thread at a time.
 `NullSession` has the same interface, in this process, for the device "null": no sandbox, no time.
 """
 
+import json
 import math
 import pickle
 import shutil
@@ -592,9 +593,19 @@ class Session:
         words = [request.language, request.source, *(word for option in request.options for word in option)]
         if not all(isinstance(word, str) for word in words):
             raise CompileError("the request to compile is malformed")
-        if request.language == "inductor" and request.source != self.problem.source:
-            raise CompileError("Inductor compiles the problem's own source and no other: it runs that text outside")
+        if request.language == "inductor" and not self._asks_for_the_problem(request):
+            raise CompileError("Inductor compiles the problem itself and nothing else: it runs that text outside")
         return request
+
+    def _asks_for_the_problem(self, request: BuildRequest) -> bool:
+        """Source, signature and numerics are the problem's own, so that a candidate cannot have a process without
+        sandbox run or allocate what it likes."""
+        own = {"signature": encode(self.problem.signature), "numerics": encode(self.problem.numerics)}
+        try:
+            asked = {name: json.loads(value) for name, value in request.options if name in own}
+        except ValueError:
+            return False
+        return request.source == self.problem.source and all(asked[name] == own[name] for name in asked)
 
     def _failed(self, message: dict[str, Any], wanted: str) -> Failure | None:
         """The failure a message tells of; None if it is the one that was wanted."""

@@ -37,7 +37,7 @@ def environment() -> dict[str, str]:
         if (name in _KEPT or name.startswith(_KEPT_PREFIXES))
         and not any(word in name.upper() for word in _SECRET_WORDS)
     }
-    # Inductor would start a pool of compilers when it is imported; children only load what it compiled elsewhere.
+    # Inductor would start a pool of compilers where a candidate imports it.
     kept["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     return kept | {name: value for name, value in SETTINGS.items() if name not in kept}
 
