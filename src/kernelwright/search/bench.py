@@ -1,6 +1,7 @@
 """The bench that writers are handed: judge, archive and threads behind two verbs."""
 
 import asyncio
+import os
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -40,8 +41,13 @@ class AttemptsSpent(KernelwrightError):
 class Docket:
     """The candidates before the judge. Each is judged once a run, whoever brings it and how often."""
 
-    def __init__(self, court: Court, journal: Journal, threads: DaemonThreads) -> None:
-        self._court, self._judge, self._journal, self._threads = court, court.judge, journal, threads
+    def __init__(self, court: Court, journal: Journal) -> None:
+        self._court, self._judge, self._journal = court, court.judge, journal
+        # Builds and checks overlap, timings never do: the judge sees to it. A stock compiler takes minutes, so
+        # baselines have threads of their own and proposals never queue behind them.
+        cores = os.cpu_count() or 2
+        self._threads = DaemonThreads(max(2, min(8, cores // 4)), "kernelwright-judge")
+        self._stock = DaemonThreads(max(1, min(3, cores // 4)), "kernelwright-stock")
         self._pending: dict[str, Future[Verdict]] = {}
 
     @property
@@ -65,7 +71,8 @@ class Docket:
         """Hands the candidate to the judge, unless it is there already."""
         if candidate.digest not in self._pending:
             self._journal.submitted(candidate)
-            self._pending[candidate.digest] = self._threads.submit(self._decide, candidate)
+            threads = self._stock if candidate.baseline else self._threads
+            self._pending[candidate.digest] = threads.submit(self._decide, candidate)
         return self._pending[candidate.digest]
 
     def trial(self, candidates: Sequence[Candidate], case: Case) -> Future[tuple[Trial, ...]]:
@@ -75,6 +82,12 @@ class Docket:
         """Takes back what the judge has not begun with."""
         for future in self.pending:
             future.cancel()
+
+    def close(self) -> None:
+        """Abandons what waits; nobody waits for what the judge is at."""
+        self.abandon()
+        self._threads.close()
+        self._stock.close()
 
     def _decide(self, candidate: Candidate) -> Verdict:
         verdict = self._judge.submit(candidate)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -18,7 +17,6 @@ from kernelwright.search import select
 from kernelwright.search.bench import AttemptsSpent, Court, Docket, WriterBench
 from kernelwright.search.budget import Deadline
 from kernelwright.search.journal import Journal, Watch, describe
-from kernelwright.search.threads import DaemonThreads
 from kernelwright.writers import Writer
 
 if TYPE_CHECKING:
@@ -102,8 +100,8 @@ def conduct(
     """The search itself, before an open judge. `stop` ends it from another thread, as Ctrl-C does in the main one."""
     deadline = Deadline(plan.budget_s)
     journal = Journal(plan.problem, plan.device, archive, deadline, watch)
-    threads = DaemonThreads(_parallel(), "kernelwright-judge")
-    hunt = _Hunt(plan, court, journal, Docket(court, journal, threads), deadline, {})
+    docket = Docket(court, journal)
+    hunt = _Hunt(plan, court, journal, docket, deadline, {})
     journal.event(EventKind.STARTED, message=f"{plan.problem.name} on {plan.device}, {plan.budget_s:.0f} s")
     interrupted = False
     best: Entry | None = None
@@ -114,19 +112,18 @@ def conduct(
             writing.join(plan.budget_s - min(CONFIRM_S, plan.budget_s / 5), stop)
             interrupted = stop is not None and stop.is_set()
             writing.stop()
-            hunt.docket.abandon()
-            wait(hunt.docket.pending, timeout=min(LINGER_S, deadline.left_s))
+            docket.abandon()
+            wait(docket.pending, timeout=min(LINGER_S, deadline.left_s))
         except KeyboardInterrupt:
             interrupted = True
             journal.event(EventKind.NOTE, message="interrupted: confirming the best so far; Ctrl-C again stops at once")
             writing.stop()
-            hunt.docket.abandon()
+            docket.abandon()
         best = _confirm(hunt)
     except KeyboardInterrupt:
         interrupted = True
     finally:
-        hunt.docket.abandon()
-        threads.close()
+        docket.close()
     outcome = Outcome(
         run=journal.run,
         problem=plan.problem,
@@ -260,7 +257,7 @@ def _reason(entries: Sequence[Entry], best: Entry | None, interrupted: bool) -> 
     cut = " before the search was interrupted" if interrupted else ""
     if not rivals:
         stock = [entry.verdict for entry in entries if entry.candidate.baseline]
-        if any(verdict.status is Status.PASSED for verdict in stock):
+        if entries and not any(entry.verdict.native for entry in entries):
             return "verdicts on this device carry no time, so nothing can be called faster"
         if stock:
             return f"the reference itself was not accepted: {describe(stock[0])}"
@@ -277,8 +274,3 @@ def _reason(entries: Sequence[Entry], best: Entry | None, interrupted: bool) -> 
     if speedup > 1:
         stands += f", and with 95 % certainty only above {low:.2f}x"
     return f"no candidate beat {fastest} beyond the noise{cut}; {stands}"
-
-
-def _parallel() -> int:
-    """Candidates in the judge's hands at a time: builds and checks overlap, timings never do."""
-    return max(2, min(8, (os.cpu_count() or 2) // 4))

@@ -1,0 +1,71 @@
+"""Whole verbs on the null device: everything but the child process and the clock is real."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kernelwright.writers.eager import EagerWriter
+
+
+@pytest.fixture(autouse=True)
+def eager_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The null device runs nothing of PyTorch; here the reference stands for itself."""
+    monkeypatch.setattr(EagerWriter, "missing", lambda self, target: None)
+
+
+def test_optimize_leaves_a_report_and_its_json_alone_on_stdout(call, tmp_path: Path, net: Path) -> None:
+    net.write_text("print('loud at import')\n" + net.read_text())
+    archive, out = str(tmp_path / "a.sqlite"), tmp_path / "out"
+    argv = ["optimize", f"{net}:Net", "--target", "null", "--budget", "60s", "--archive", archive, "--out", str(out)]
+    code, printed, told = call(*argv, "--json", "-")
+    assert code == 0
+    summary = json.loads(printed)
+    assert summary["best"] is None and summary["artifact"] is None
+    assert [row["writer"] for row in summary["candidates"]] == ["eager"]
+    assert summary["candidates"][0]["status"] == "PASSED"
+    assert "carry no time" in summary["reason"] and "carry no time" in told
+    page = Path(summary["report"])
+    assert page.parent.parent == out and page.name == "report.html" and "<html" in page.read_text()
+    assert json.loads((page.parent / "outcome.json").read_text()) == summary
+    assert "loud at import" not in printed
+
+    code, printed, _ = call("report", "last", "--archive", archive, "--out", str(tmp_path / "r.html"))
+    assert code == 0 and "eager" in printed and (tmp_path / "r.html").is_file()
+    code, printed, _ = call("report", "--list", "--archive", archive, "--json", "-")
+    assert code == 0 and [row["problem"] for row in json.loads(printed)] == ["Net"]
+
+
+def test_judge_says_passed_or_failed_by_its_exit_code(call, tmp_path: Path, net: Path) -> None:
+    right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
+    text = "from reference import Model\n\n\nclass ModelNew(Model):\n    def forward(self, x):\n        return {}\n"
+    right.write_text(text.format("super().forward(x).clone()"))
+    wrong.write_text(text.format("super().forward(x) + 1"))
+    code, printed, _ = call("judge", f"{net}:Net", str(right), "--target", "null", "--json", "-")
+    assert (code, json.loads(printed)["status"]) == (0, "PASSED")
+    code, printed, _ = call("judge", f"{net}:Net", str(wrong), "--target", "null", "--json", "-")
+    verdict = json.loads(printed)
+    assert (code, verdict["status"], verdict["timing"]) == (1, "WRONG_VALUES", None)
+    assert any(not finding["ok"] and finding["check"] == "values" for finding in verdict["findings"])
+    code, printed, _ = call("judge", f"{net}:Net", str(wrong), "--target", "null")
+    assert code == 1 and "FAILED" in printed and "WRONG_VALUES at stage" in printed
+
+
+def test_a_sweep_goes_on_where_it_was_stopped(call, tmp_path: Path, net: Path) -> None:
+    level = tmp_path / "bench" / "KernelBench" / "level1"
+    level.mkdir(parents=True)
+    text = net.read_text().replace("Net", "Model")
+    (level / "1_First.py").write_text(text)
+    (level / "2_Second.py").write_text(text.replace("relu", "tanh"))
+    (level / "3_Broken.py").write_text("raise RuntimeError('boom')\n")
+    argv = ["bench", f"kernelbench:{tmp_path / 'bench'}", "--target", "null", "--budget-per-problem", "60s"]
+    argv += ["--archive", str(tmp_path / "a.sqlite"), "--json", "-"]
+    code, printed, told = call(*argv, "--problems", "1")
+    assert code == 0 and "judged" in told and len(json.loads(printed)["rows"]) == 1
+    code, printed, told = call(*argv)
+    found = json.loads(printed)
+    assert [row["problem"].split("/")[-1] for row in found["rows"]] == ["1", "2", "3"]
+    assert "boom" in found["rows"][2]["reason"] and found["rows"][2]["result"] == "unsupported"
+    assert found["summaries"][0]["level"] == "level 1" and found["summaries"][0]["problems"] == 3
+    first, second = told.split("[2/3]", 1)
+    assert "judged" not in first and "judged" in second
