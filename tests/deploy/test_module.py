@@ -4,6 +4,7 @@ import copy
 import pickle
 import threading
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -247,8 +248,7 @@ def test_a_moved_kernel_that_went_wrong_is_disabled(problem: Problem, tmp_path: 
     wrong = KERNEL.replace("+ self.shift", "+ self.shift * 1.001")
     folder = drop_in(Net(), problem, entry(problem, wrong)).save(tmp_path / "fast")
     assert not kernelwright.load(folder, Net()).disabled  # the same machine: the judge's word stands
-    here = environment("cpu")
-    monkeypatch.setattr(loading, "environment", lambda device: type(here)(here.facts, "an upgrade", "", "", 1))
+    monkeypatch.setattr(loading, "environment", lambda device: replace(environment(device), system="an upgrade"))
     with pytest.warns(RuntimeWarning, match="kernel hand of .* is disabled: here its results"):
         moved = kernelwright.load(folder, Net())
     assert moved.disabled and not runs_kernel(moved, X)

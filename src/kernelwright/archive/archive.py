@@ -246,6 +246,14 @@ class Archive:
         found = self._winners(where, (), device, environment, judge)
         return tuple((self._problem_with("dynamic_region IS NOT NULL", name), entry) for name, entry in found)
 
+    def proven(
+        self, device: str, *, environment: str | None = None, judge: str | None = None
+    ) -> tuple[tuple[Problem, Entry], ...]:
+        """Proven winners for all problems that have a region, fastest first."""
+        where = "problem IN (SELECT digest FROM problem_form WHERE region IS NOT NULL)"
+        found = self._winners(where, (), device, environment, judge)
+        return tuple((self._problem_with("region IS NOT NULL", name), entry) for name, entry in found)
+
     def add_miss(self, problem: Problem, device: str, reason: str) -> None:
         """Notes that `problem` was asked for on `device` and not served, and why."""
         with self._write() as rows:

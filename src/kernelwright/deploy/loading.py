@@ -1,6 +1,5 @@
 """An artifact back into a model, with a check of its numbers where the machine is not the one it was proven on."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -8,9 +7,11 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from kernelwright.deploy.artifact import read_artifact
+from kernelwright.deploy.binding import Binding, Slots, instantiate
 from kernelwright.deploy.module import Deployed, drop_in
+from kernelwright.graph import build_reference
 from kernelwright.problems import arguments
-from kernelwright.records import Case, Problem, unflatten
+from kernelwright.records import Case, Entry, Problem, unflatten
 from kernelwright.targets import environment
 
 CHECKED = (Case("nominal", seed=11), Case("signed", seed=12), Case("scaled_small", seed=13))
@@ -26,30 +27,45 @@ def load(path: str | Path, model: nn.Module, trust: bool = False) -> Deployed:
     """
     problem, entry = read_artifact(path, trust)
     deployed = drop_in(model, problem, entry)
-    if environment(problem.signature.device).digest != entry.verdict.environment.digest:
-        difference = worst_difference(deployed, problem)
-        if not difference <= 1.0:
+    if not deployed.disabled and moved(entry):
+        difference = worst_difference(problem, deployed.original, deployed)
+        if not deployed.disabled and not difference <= 1.0:
             deployed.disable(
-                f"here its results are {difference:.3g} times further from the model's than rounding explains"
+                f"here its results differ from the model's by {difference:.3g} times what rounding explains"
             )
     return deployed
 
 
-def worst_difference(deployed: Deployed, problem: Problem) -> float:
-    """The largest difference between kernel and model over CHECKED, in units of what rounding explains.
+def moved(entry: Entry) -> bool:
+    """Whether the verdict was reached in another environment than this one."""
+    device = entry.verdict.environment.facts.device
+    return environment(device).digest != entry.verdict.environment.digest
+
+
+def moved_well(problem: Problem, entry: Entry) -> bool:
+    """Whether the kernel may be used here: it was proven here, or it agrees with its reference once more."""
+    if not moved(entry):
+        return True
+    reference = build_reference(problem)
+    kernel = Binding(instantiate(problem, entry.candidate))
+    kernel.refresh(Slots(reference).reader(kernel.names)())
+    return worst_difference(problem, reference, kernel.module) <= 1.0
+
+
+def worst_difference(problem: Problem, expected: nn.Module, found: nn.Module) -> float:
+    """The largest difference between two modules over CHECKED, in units of what rounding explains.
 
     Rounding is taken as 64 eps of the output's dtype, relative to the largest magnitude along the last dimension.
     """
     worst = 0.0
     with torch.no_grad():
         for case in CHECKED:
-            call = unflatten(problem.signature.arguments, arguments(problem, case))
-            expected = deployed.__dict__["original"](*call["args"], **call["kwargs"])
-            found = deployed(*call["args"], **call["kwargs"])
-            if deployed.disabled:
-                return 0.0
-            for want, have in zip(_tensors(expected), _tensors(found), strict=True):
-                worst = max(worst, _difference(want, have))
+            one, other = (unflatten(problem.signature.arguments, arguments(problem, case)) for _ in range(2))
+            want = _tensors(expected(*one["args"], **one["kwargs"]))
+            have = _tensors(found(*other["args"], **other["kwargs"]))
+            if len(want) != len(have):
+                return float("inf")
+            worst = max([worst, *map(_difference, want, have)])
     return worst
 
 
@@ -68,5 +84,5 @@ def _difference(want: torch.Tensor, have: torch.Tensor) -> float:
     return ((wide - other).abs() / allowed).max().item()
 
 
-def _tensors(value: object) -> Iterator[torch.Tensor]:
-    return (leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor))
+def _tensors(value: object) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]

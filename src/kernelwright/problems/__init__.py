@@ -2,20 +2,44 @@
 
 from typing import TYPE_CHECKING, Any
 
+from kernelwright.problems.sizes import shapes, tied_ranges
+from kernelwright.problems.sources.kernelbench import kernelbench_problems
+from kernelwright.problems.sources.suite import suite_problems
+
 if TYPE_CHECKING:
+    from kernelwright.problems.inputs import FAMILIES as FAMILIES
+    from kernelwright.problems.inputs import LAYOUTS as LAYOUTS
     from kernelwright.problems.inputs import arguments as arguments
     from kernelwright.problems.live import from_module as from_module
     from kernelwright.problems.loading import load as load
     from kernelwright.problems.parameters import weights as weights
 
-__all__ = ["arguments", "from_module", "load", "weights"]
+__all__ = [
+    "FAMILIES",
+    "LAYOUTS",
+    "arguments",
+    "from_module",
+    "kernelbench_problems",
+    "load",
+    "shapes",
+    "suite_problems",
+    "tied_ranges",
+    "weights",
+]
 
-_MODULES = {"arguments": "inputs", "from_module": "live", "load": "loading", "weights": "parameters"}
+_FILES = {
+    "FAMILIES": "inputs",
+    "LAYOUTS": "inputs",
+    "arguments": "inputs",
+    "from_module": "live",
+    "load": "loading",
+    "weights": "parameters",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
+    if name in _FILES:
         from importlib import import_module
 
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        return getattr(import_module(f"{__name__}.{_FILES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
