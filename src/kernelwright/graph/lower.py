@@ -5,6 +5,7 @@ is, with no kernels.
 """
 
 import operator
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +18,7 @@ from kernelwright.graph.kernel_call import KernelCall
 from kernelwright.graph.lower_emit import Source, emitted, faked, row_major, word_of
 from kernelwright.graph.lower_groups import Group, groups_of
 from kernelwright.graph.lower_layout import memory_order
-from kernelwright.graph.node import erase_dead, tensor_of
+from kernelwright.graph.node import erase_dead, is_contiguous, tensor_of
 from kernelwright.loops import Fusion, Plan, nest, print_cpp, scheduled
 
 aten = torch.ops.aten
@@ -85,7 +86,9 @@ class _Lowerer:
         orders = [memory_order(tensor_of(node)) or () for node in group.results]
         made = [row_major(tensor_of(node), order) for node, order in zip(group.results, orders, strict=True)]
         arguments = (*(self._ready(source) for source in emission.sources), *emission.sizes)
-        call = self.new.call_function(KernelCall(self.fusions[emission.fusion]), arguments)
+        with warnings.catch_warnings():  # of symbolic sizes among the arguments, which KernelCall allows
+            warnings.simplefilter("ignore", UserWarning)
+            call = self.new.call_function(KernelCall(self.fusions[emission.fusion]), arguments)
         call.meta["val"] = made[0] if len(made) == 1 else tuple(made)
         for number, (node, order, value) in enumerate(zip(group.results, orders, made, strict=True)):
             result = call
@@ -105,7 +108,8 @@ class _Lowerer:
         maker = node.args[0] if node.target is operator.getitem else node
         if isinstance(maker, Node) and isinstance(maker.target, KernelCall):
             return node
-        if node.op == "placeholder" or node.target in _ROW_MAJOR:
+        given = node.op == "placeholder" and is_contiguous(value)  # the printed module sees to arguments
+        if given or node.target in _ROW_MAJOR:
             return node
         # What a library makes may lie in memory in another order than its fake said: as a rule this copies nothing.
         copy = self.new.call_function(aten.clone.default, (node,), {"memory_format": torch.contiguous_format})

@@ -163,8 +163,12 @@ class _Grouping:
         """The nodes as a group, if that is convex, fits one nest, and every value needed outside can be written."""
         nodes = sorted(set(nodes), key=self.order.__getitem__)
         members = set(nodes)
-        outside = {node: [user for user in self._users(node) if user not in members] for node in nodes}
-        borrowed = frozenset(node for node in nodes[:-1] if outside[node] and self._cheap(node))
+        outside: dict[Node, list[Node]] = {}
+        borrowed: frozenset[Node] = frozenset()
+        for node in reversed(nodes):  # what is borrowed exists outside as well, and needs its operands there
+            outside[node] = [user for user in self._users(node) if user not in members or user in borrowed]
+            if outside[node] and self._cheap(node) and node is not nodes[-1]:
+                borrowed |= {node}
         results = tuple(node for node in nodes if outside[node] and node not in borrowed)
         needed = 0
         for node in nodes:

@@ -1,0 +1,167 @@
+"""Proposes the reference's graph with its memory-bound parts fused into generated C++ kernels.
+
+Algebra first, then templates: what rewriting leaves is lowered to kernels of loops/ (fused elementwise chains, and row
+softmax and norms with what stands before and after them). Heuristics choose the schedule; `bench.trial` then compares
+its neighbours, as long as that gains more than the noise. Without trials the heuristics' choice is submitted.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kernelwright.errors import CaptureError, LoweringError
+from kernelwright.loops import Plan
+from kernelwright.records import Brief, Candidate, Case, SourceFile, Status, Trial
+from kernelwright.writers.writer import Bench
+
+if TYPE_CHECKING:
+    from kernelwright.graph.lower import Lowering
+    from kernelwright.graph.rewriting import Rewriting
+
+GAIN = 0.03
+"""A neighbour must be faster by this part to be moved to: below it is noise."""
+CLOSE = 0.05
+"""The second best is submitted too if it is this close: the judge's clock is better than a trial's."""
+ROUNDS = 2
+LEAST_TUNING_S = 8.0
+"""With less time than this the heuristics' choice goes straight to the judge."""
+
+
+@dataclass(frozen=True)
+class _Variant:
+    """A lowered graph and the plan of its kernels."""
+
+    shape: str
+    """What distinguishes the graph: "causal", or nothing."""
+    plan: Plan
+
+    @property
+    def label(self) -> str:
+        plan, usual = self.plan, Plan()
+        words = [self.shape, f"vec={plan.interleave}"]
+        words += ["recompute"] if not plan.keep_row else []
+        words += [f"grain={plan.grain_elements}"] if plan.grain_elements != usual.grain_elements else []
+        return " ".join(word for word in words if word)
+
+
+class TemplateWriter:
+    """See the module."""
+
+    name = "template"
+    baseline = False
+
+    def missing(self, target: str) -> str | None:
+        return None if target == "cpu" else f"template writes for the CPU only, not for {target}"
+
+    async def write(self, brief: Brief, bench: Bench) -> None:
+        if brief.attempts < 1:
+            return
+        for candidate in (await _Tuning(brief, bench).best())[: min(2, brief.attempts)]:
+            await bench.submit(candidate)
+
+
+class _Tuning:
+    def __init__(self, brief: Brief, bench: Bench) -> None:
+        self.brief, self.bench = brief, bench
+        self.lowerings = _lowerings(brief)
+        self.models: dict[str, str] = {}
+        self.times: dict[_Variant, float] = {}
+        """Trials that ran, in microseconds."""
+
+    async def best(self) -> list[Candidate]:
+        """The candidates to submit, best first; none where nothing can be fused."""
+        starts = [_Variant(shape, Plan()) for shape in self.lowerings if self._candidate(_Variant(shape, Plan()))]
+        if not starts:
+            return []
+        if self.brief.budget_s >= LEAST_TUNING_S:
+            await self._climb(starts)
+        ranked = sorted(self.times, key=self.times.__getitem__) or starts
+        chosen = ranked[:1]
+        if len(ranked) > 1 and (not self.times or self.times[ranked[1]] <= self.times[ranked[0]] * (1 + CLOSE)):
+            chosen.append(ranked[1])
+        return [candidate for variant in chosen if (candidate := self._candidate(variant))]
+
+    async def _climb(self, starts: Sequence[_Variant]) -> None:
+        """Tries the starts with the first neighbours, then those of the best, while that gains."""
+        await self._try([*starts, *self._neighbours(starts[0])])
+        for _ in range(ROUNDS - 1):
+            if not self.times:
+                return
+            best = min(self.times, key=self.times.__getitem__)
+            before = self.times[best]
+            await self._try(self._neighbours(best))
+            if min(self.times.values()) > before * (1 - GAIN):
+                return
+
+    async def _try(self, variants: Iterable[_Variant]) -> None:
+        fresh = [variant for variant in dict.fromkeys(variants) if variant not in self.times]
+        made = {variant: candidate for variant in fresh if (candidate := self._candidate(variant))}
+        if not made:
+            return
+        trials: dict[str, Trial] = {
+            trial.candidate: trial for trial in await self.bench.trial(list(made.values()), Case())
+        }
+        for variant, candidate in made.items():
+            trial = trials.get(candidate.digest)
+            if trial is not None and trial.status is Status.PASSED and trial.median_us is not None:
+                self.times[variant] = trial.median_us
+
+    def _neighbours(self, variant: _Variant) -> list[_Variant]:
+        """Plans that differ in one number, where that changes the kernels."""
+        plan = variant.plan
+        plans = [replace(plan, interleave=count) for count in (2, 4, 8) if count != plan.interleave]
+        if any(fusion.reduces for fusion in self.lowerings[variant.shape].fusions):
+            plans.append(replace(plan, keep_row=not plan.keep_row))
+        if self.brief.facts.threads > 1:
+            plans += [replace(plan, grain_elements=grain) for grain in (plan.grain_elements // 4,)]
+        return [replace(variant, plan=other) for other in plans]
+
+    def _candidate(self, variant: _Variant) -> Candidate | None:
+        """The variant as text; None where the graph holds what cannot be written down."""
+        from kernelwright.graph import print_module
+
+        lowering = self.lowerings[variant.shape]
+        try:
+            if variant.shape not in self.models:
+                self.models[variant.shape] = print_module(lowering.capture)
+            kernels = lowering.text(variant.plan)
+        except (CaptureError, LoweringError):
+            return None
+        names = ", ".join(fusion.name for fusion in lowering.fusions)
+        return Candidate(
+            writer=TemplateWriter.name,
+            target=f"cpp@{self.brief.target}",
+            sources=(
+                SourceFile("model.py", self.models[variant.shape]),
+                SourceFile("reference.py", self.brief.problem.source),
+                SourceFile("kernels.cpp", kernels),
+            ),
+            label=variant.label,
+            note=f"kernels: {names}",
+        )
+
+
+def _lowerings(brief: Brief) -> "dict[str, Lowering]":
+    """The problem's graphs with kernels in them, by what distinguishes them, the likeliest to win first."""
+    from kernelwright.graph import capture_problem
+    from kernelwright.graph.lower import lower
+
+    if brief.problem.opaque or brief.problem.numerics.training:
+        return {}
+    try:
+        captured = capture_problem(brief.problem)
+    except CaptureError:
+        return {}
+    if captured.mutations:
+        return {}
+    found = {shape: lower(rewriting.capture) for shape, rewriting in _rewritings(captured)}
+    return {shape: lowering for shape, lowering in found.items() if lowering.fusions}
+
+
+def _rewritings(captured: object) -> "list[tuple[str, Rewriting]]":
+    from kernelwright.graph import CAUSAL, RULES, Capture, rewrite
+
+    assert isinstance(captured, Capture)
+    swift = rewrite(captured, (*RULES, CAUSAL))
+    found = [("causal", swift)] if CAUSAL.name in swift.applied else []
+    return [*found, ("", rewrite(captured, RULES))]
