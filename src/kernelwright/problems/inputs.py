@@ -21,7 +21,7 @@ from kernelwright.graph.reference import load_text, user_code
 from kernelwright.problems.dialect import call_inputs
 from kernelwright.problems.drawing import digits, drawn, fill
 from kernelwright.problems.philox import Stream
-from kernelwright.problems.shapes import shapes
+from kernelwright.problems.sizes import shapes
 from kernelwright.records import Case, Problem, TensorSpec
 
 FAMILIES = (

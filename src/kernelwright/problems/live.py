@@ -53,10 +53,11 @@ def from_module(
             replace(spec, low=0, high=rows - 1) if (rows := _table_rows(taken, index)) else spec
             for index, spec in enumerate(tensors)
         )
+        signature = Signature(tensors, template)
         problem = Problem(
             name=name,
-            source=_text(taken, leaves, template),
-            signature=Signature(tensors, template),
+            source=_text(taken, leaves, signature),
+            signature=signature,
             numerics=numerics,
             readable=_source_of(type(model)),
             origin=f"module:{type(model).__name__}",
@@ -88,16 +89,16 @@ def _mode(model: nn.Module, training: bool) -> Iterator[None]:
             module.training = mode
 
 
-def _text(taken: Capture, leaves: Sequence[torch.Tensor], template: str) -> str:
+def _text(taken: Capture, leaves: Sequence[torch.Tensor], signature: Signature) -> str:
     """The whole text in the dialect. Named arguments of `forward` are passed by name where the call names any."""
-    call = json.loads(template)["dict"]
+    call = json.loads(signature.arguments)["dict"]
     if call["kwargs"]["dict"]:
         if len(taken.parameter_names) != len(call["args"]):
             raise CaptureError("the call mixes *args with keywords; pass all arguments by keyword")
         named = dict(zip(taken.parameter_names, call["args"], strict=True)) | call["kwargs"]["dict"]
-        inputs = get_inputs_text({"dict": named}, leaves)
+        inputs = get_inputs_text({"dict": named}, leaves, signature.tensors)
     else:
-        inputs = get_inputs_text(call["args"], leaves)
+        inputs = get_inputs_text(call["args"], leaves, signature.tensors)
     text = print_module(taken, entry="Model", base=None)
     return f"{text}\n\ndef get_init_inputs():\n    return []\n\n\n{inputs}"
 

@@ -19,7 +19,7 @@ LARGEST_BYTES = 1 << 30
 
 _BATCH = re.compile(r"batch|^(b|bs|n_?samples)$", re.IGNORECASE)
 _NOT_A_SIZE = re.compile(
-    r"kernel|stride|pad|dilat|group|head|layer|class|expert|^(k|dim|axis|seed|num_blocks|depth|pool\w*)$", re.IGNORECASE
+    r"kernel|stride|pad|dilat|group|head|layer|class|expert|seed|num_blocks|pool", re.IGNORECASE
 )
 _SMALL = 8
 """A constant of at most so much is a count or an index rather than a size."""

@@ -7,14 +7,12 @@ from typing import Any
 import torch
 
 from kernelwright.graph.containers import literal
-from kernelwright.records import unflatten
+from kernelwright.records import TensorSpec, unflatten
 
 
-def get_inputs_text(call: Any, leaves: Sequence[torch.Tensor]) -> str:
+def get_inputs_text(call: Any, leaves: Sequence[torch.Tensor], specs: Sequence[TensorSpec]) -> str:
     """`get_inputs` for a call given as a records.nest template (decoded), with an expression for each leaf."""
-    spoken: list[_Words] = []
-    for index, leaf in enumerate(leaves):
-        spoken.append(_Words(speak(leaf, f"input {index}")))
+    spoken = [_Words(speak(leaf, spec)) for leaf, spec in zip(leaves, specs, strict=True)]
     imports = "".join(
         f"    import {module}\n" for module in ("base64", "zlib") if any(f"{module}." in words for words in spoken)
     )
@@ -29,8 +27,9 @@ class _Words(str):
         return str(self)
 
 
-def speak(leaf: torch.Tensor, name: str) -> str:
-    """An expression for tensors like `leaf`: a constant, a count, a triangle as they are; else its distribution.
+def speak(leaf: torch.Tensor, spec: TensorSpec) -> str:
+    """An expression for tensors like `leaf`: a constant, a count, a triangle as they are; else its distribution, or
+    for integers all that its spec allows.
 
     Raises CaptureError for a tensor with NaN or Inf in no such pattern, which is too large to be written down.
     """
@@ -52,9 +51,9 @@ def speak(leaf: torch.Tensor, name: str) -> str:
     if leaf.dtype is torch.bool:
         return f"torch.rand({shape}) < {float(leaf.double().mean()):.4g}"
     if not leaf.dtype.is_floating_point:
-        return f"torch.randint({min(0, int(leaf.min()))}, {int(leaf.max()) + 1}, {shape}, dtype={leaf.dtype})"
+        return f"torch.randint({int(spec.low or 0)}, {int(spec.high or 0) + 1}, {shape}, dtype={leaf.dtype})"
     if not bool(leaf.isfinite().all()):
-        return literal(leaf, name)
+        return literal(leaf, spec.name)
     return _drawn(leaf, dtype)
 
 
