@@ -57,7 +57,7 @@ def test_a_sweep_goes_on_where_it_was_stopped(call, tmp_path: Path, net: Path) -
     text = net.read_text().replace("Net", "Model")
     (level / "1_First.py").write_text(text)
     (level / "2_Second.py").write_text(text.replace("relu", "tanh"))
-    (level / "3_Broken.py").write_text("raise RuntimeError('boom')\n")
+    (level / "3_Broken.py").write_text(text + "raise RuntimeError('boom')\n")
     argv = ["bench", f"kernelbench:{tmp_path / 'bench'}", "--target", "null", "--budget-per-problem", "60s"]
     argv += ["--archive", str(tmp_path / "a.sqlite"), "--json", "-"]
     code, printed, told = call(*argv, "--problems", "1")
@@ -67,5 +67,4 @@ def test_a_sweep_goes_on_where_it_was_stopped(call, tmp_path: Path, net: Path) -
     assert [row["problem"].split("/")[-1] for row in found["rows"]] == ["1", "2", "3"]
     assert "boom" in found["rows"][2]["reason"] and found["rows"][2]["result"] == "unsupported"
     assert found["summaries"][0]["level"] == "level 1" and found["summaries"][0]["problems"] == 3
-    first, second = told.split("[2/3]", 1)
-    assert "judged" not in first and "judged" in second
+    assert told.count(" judged ") == 1, "only the second problem is searched"

@@ -10,7 +10,7 @@ import typer
 from kernelwright.app import options
 from kernelwright.app.console import aside, console_for, write_json
 from kernelwright.app.progress import Progress
-from kernelwright.errors import ProblemError, UsageError
+from kernelwright.errors import KernelwrightError, UsageError
 from kernelwright.records import Outcome, Problem
 from kernelwright.search import parse_budget
 
@@ -70,22 +70,22 @@ def bench(
             try:
                 with aside(json_to):
                     problem = load(reference, scale=scale, training=train_mode)
-            except ProblemError as error:
+                outcome = None if again else finished(store, problem, device)
+                if outcome is None:
+                    with aside(json_to), Progress(console, title) as progress:
+                        outcome = search(
+                            problem,
+                            device,
+                            writers=chosen,
+                            budget_s=budget_s,
+                            attempts=attempts,
+                            archive=store,
+                            watch=progress,
+                        )
+            except KernelwrightError as error:  # one problem that cannot be judged here does not end a sweep
                 rows.append(BenchRow(name, _level(name), Result.UNSUPPORTED, reason=str(error)))
                 console.print(f"{title}: {error}", markup=False, soft_wrap=True)
                 continue
-            outcome = None if again else finished(store, problem, device)
-            if outcome is None:
-                with aside(json_to), Progress(console, title) as progress:
-                    outcome = search(
-                        problem,
-                        device,
-                        writers=chosen,
-                        budget_s=budget_s,
-                        attempts=attempts,
-                        archive=store,
-                        watch=progress,
-                    )
             if outcome.interrupted:
                 console.print(f"{title}: interrupted; the same command goes on from here", markup=False)
                 break
