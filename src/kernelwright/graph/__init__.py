@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from kernelwright.graph.identity import identify as identify
     from kernelwright.graph.identity import specialise as specialise
     from kernelwright.graph.kernel_call import KernelCall as KernelCall
+    from kernelwright.graph.kernel_call import PieceCall as PieceCall
+    from kernelwright.graph.partitioning import partition as partition
+    from kernelwright.graph.pieces import Piece as Piece
     from kernelwright.graph.printing import print_module as print_module
     from kernelwright.graph.reference import build_reference as build_reference
     from kernelwright.graph.reference import example_arguments as example_arguments
@@ -23,12 +26,15 @@ if TYPE_CHECKING:
     from kernelwright.graph.rewriting import Rewriting as Rewriting
     from kernelwright.graph.rewriting import Rule as Rule
     from kernelwright.graph.rewriting import rewrite as rewrite
+    from kernelwright.graph.stitching import stitch as stitch
 
 __all__ = [
     "CAUSAL",
     "RULES",
     "Capture",
     "KernelCall",
+    "Piece",
+    "PieceCall",
     "Rewriting",
     "Rule",
     "State",
@@ -42,15 +48,19 @@ __all__ = [
     "fit",
     "identify",
     "load_text",
+    "partition",
     "print_module",
     "rewrite",
     "specialise",
+    "stitch",
 ]
 
 _FILES = {
     "CAUSAL": "rewriting",
     "Capture": "captured",
     "KernelCall": "kernel_call",
+    "Piece": "pieces",
+    "PieceCall": "kernel_call",
     "RULES": "rewriting",
     "Rewriting": "rewriting",
     "Rule": "rewriting",
@@ -65,9 +75,11 @@ _FILES = {
     "fit": "identity",
     "identify": "identity",
     "load_text": "reference",
+    "partition": "partitioning",
     "print_module": "printing",
     "rewrite": "rewriting",
     "specialise": "identity",
+    "stitch": "stitching",
 }
 
 

@@ -49,6 +49,8 @@ def canonicalise(graph: fx.Graph) -> None:
             continue
         if isinstance(node.target, OpOverload):
             node.args, node.kwargs = bound(node.target, node.args, node.kwargs)
+        if node.target in (aten.view.default, aten.expand.default):
+            node.args = (node.args[0], _known_sizes(node))
         twin = _operand_rule(node, kept_apart) or _select_rule(graph, node)
         if twin is None and node not in shown and not _draws(node):
             twin = known.setdefault(_key(node), node)
@@ -86,6 +88,12 @@ def _to_the_end(values: list[Any]) -> list[Any]:
     end = end.meta["val"] if isinstance(end, Node) else end
     beyond = isinstance(end, int) and isinstance(size, int) and end >= size
     return [*values[:3], _TO_THE_END] if beyond or same_size(end, size) else values
+
+
+def _known_sizes(node: Node) -> list[Any]:
+    """The sizes asked for, with numbers in the place of -1."""
+    asked, made = cast(list[Any], node.args[1]), shape_of(node)
+    return [new if isinstance(new, int) else old for old, new in zip(asked, made, strict=True)]
 
 
 def _operand_rule(node: Node, kept_apart: set[Node]) -> Node | None:

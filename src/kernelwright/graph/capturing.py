@@ -2,8 +2,8 @@
 
 import inspect
 import traceback
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ def capture(
         own = dict(zip((item.name for item in held), values[: len(held)], strict=True))
         before = dict(own)
         call = unflatten(template, [values[len(held) + place] for place in leaf_places])
-        with _autocast(autocast):
+        with _autocast(autocast), _seen_as_compiling():
             result = torch.func.functional_call(module, own, tuple(call["args"]), call["kwargs"])
         outputs, output_template = _result_leaves(result)
         rebound[:] = [name for name in own if own[name] is not before[name]]
@@ -442,6 +442,17 @@ def _parameter_names(module: nn.Module, count: int) -> tuple[str, ...]:
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             names.append(parameter.name)
     return tuple(names[:count])
+
+
+@contextmanager
+def _seen_as_compiling() -> Iterator[None]:
+    """torch.compiler.is_compiling() is true for the module, as it is on dynamo's road."""
+    before = torch.compiler._is_compiling_flag
+    torch.compiler._is_compiling_flag = True
+    try:
+        yield
+    finally:
+        torch.compiler._is_compiling_flag = before
 
 
 def _autocast(dtype: str | None) -> AbstractContextManager[Any]:

@@ -141,7 +141,10 @@ class _Writer:
             self.inputs.append(node)
             self.lines.append(f"{self.numbers[node]} = {self.input(node)}")
             return
-        arguments = [self.say(value) for value in node.args]
+        args = node.args
+        if node.target is aten.view.default or node.target is aten.expand.default:
+            args = (args[0], list(node.meta["val"].shape))  # without -1
+        arguments = [self.say(value) for value in args]
         arguments += [f"{key}={self.say(value)}" for key, value in sorted(node.kwargs.items()) if key not in _LEFT_OUT]
         line = f"{_title(node.target)}({', '.join(arguments)}) {self.describe(node.meta['val'])}"
         drawn = isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags

@@ -1,4 +1,4 @@
-"""A node that calls a kernel of ours."""
+"""Nodes that call what we made: a kernel, or a module that serves a piece of the graph."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -29,3 +29,21 @@ class KernelCall:
 
     def __call__(self, *args: Any) -> Any:
         raise NotImplementedError(f"kernel {self.name} runs in printed modules only")
+
+
+@dataclass(frozen=True)
+class PieceCall:
+    """The target of a node that stands for a piece served by another module: printed as a call of `expression`.
+
+    Its arguments are the piece's; its `meta["val"]` is the result's fake tensor, or a tuple of them.
+    """
+
+    expression: str
+    """What is called: "self.pieces[3]"."""
+
+    @property
+    def __name__(self) -> str:
+        return "piece"
+
+    def __call__(self, *args: Any) -> Any:
+        raise NotImplementedError(f"{self.expression} runs in printed modules only")

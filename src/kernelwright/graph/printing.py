@@ -14,7 +14,7 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from kernelwright.graph.captured import Capture
 from kernelwright.graph.containers import Containers, literal
-from kernelwright.graph.kernel_call import KernelCall
+from kernelwright.graph.kernel_call import KernelCall, PieceCall
 from kernelwright.graph.node import (
     base_of,
     example_size,
@@ -84,10 +84,12 @@ def print_module(
 
     Raises CaptureError where a constant is too large to be written down.
     """
-    return _Module(capture, entry, base, kernels, language).text()
+    return ModuleText(capture, entry, base, kernels, language).text()
 
 
-class _Module:
+class ModuleText:
+    """One module's text in the making. Subclasses add to its imports, constructor and methods."""
+
     def __init__(self, capture: Capture, entry: str, base: str | None, kernels: str, language: str) -> None:
         self.capture, self.entry, self.base = capture, entry, base
         self.kernels, self.language = kernels, language
@@ -99,7 +101,13 @@ class _Module:
         self.names: dict[Node, str] = {}
         self.taken: set[str] = {"self", "torch", "nn", "F", "kernelwright"}
         self.symbols: dict[Any, str] = {}
-        self.last_use = {_named_by(operand): node for node in self.graph.nodes for operand in node.all_input_nodes}
+        self.last_use: dict[Node, Node] = {}
+        """For each value the node whose statement needs its name last."""
+        places = {node: place for place, node in enumerate(self.graph.nodes)}
+        for node in self.graph.nodes:
+            for operand in map(_named_by, node.all_input_nodes):
+                known = self.last_use.setdefault(operand, _written_at(node))
+                self.last_use[operand] = max(known, _written_at(node), key=places.__getitem__)
 
     def text(self) -> str:
         head, signature = self._signature()
@@ -109,8 +117,24 @@ class _Module:
         if constructor:
             lines += _indented([f"def __init__(self{', *args, **kwargs' if self.base else ''}):"], 1)
             lines += [*_indented(constructor, 2), ""]
+        for method in self.methods():
+            lines += [*_indented(method, 1), ""]
         lines += _indented([f"def forward({signature}):"], 1) + _indented(body, 2)
         return "\n".join([*self._imports("\n".join(lines)), "", "", *lines]) + "\n"
+
+    # What subclasses add
+
+    def imported(self) -> list[str]:
+        """Import lines beside those that the text itself asks for."""
+        return []
+
+    def constructed(self) -> list[str]:
+        """Lines at the end of the constructor."""
+        return []
+
+    def methods(self) -> list[list[str]]:
+        """Methods before forward, as lines."""
+        return []
 
     # The parts of the text
 
@@ -130,7 +154,7 @@ class _Module:
             lines.append(f"from {module} import {name.partition('.')[0]}")
         if self.base:
             lines.append(f"from reference import {self.base}")
-        return lines
+        return lines + self.imported()
 
     def _constructor(self) -> list[str]:
         lines = [*self.containers.lines]
@@ -142,6 +166,7 @@ class _Module:
         if self.has_kernels:
             source = f'kernelwright.source("{self.kernels}")'
             lines.append(f'self.lib = kernelwright.compile({source}, language="{self.language}")')
+        lines += self.constructed()
         if not lines:
             return []
         return ["super().__init__(*args, **kwargs)" if self.base else "super().__init__()", *lines]
@@ -210,6 +235,9 @@ class _Module:
             return []
         if isinstance(node.target, KernelCall):
             return self._kernel_call(node, node.target)
+        if isinstance(node.target, PieceCall):
+            self.names[node] = self._name(node)
+            return [f"{self.names[node]} = {node.target.expression}({', '.join(map(self.say, node.args))})"]
         if node in self.names:  # one of several results of a kernel
             return []
         written = spell(node, self.say)
