@@ -48,7 +48,6 @@ def test_what_is_not_written_is_seen(size: int) -> None:
     whole = child.tensor(places[1])
     whole[: size // 2 * 2 - 2] = 1  # all but the last aligned word
     assert arena.unwritten(places[1])
-    assert arena.unwritten(places[0], samples=8)
     arena.close()
 
 

@@ -46,7 +46,8 @@ class Scripted:
         return Window(
             calls=len(calls),
             forward_us=(self.wake_us + len(calls) * self.call_us) * noise,
-            copy_us=self.wake_us + len(calls) * self.copy_call_us * noise,
+            copy_us=self.wake_us + min(len(calls), 8) * self.copy_call_us * noise,
+            probed=min(len(calls), 8),
             outputs=tuple((index, (calls[index][0] + 1,)) for index in keep),
         )
 
@@ -195,7 +196,7 @@ def test_a_failure_stops_its_own_lane_alone() -> None:
 def test_memory_bounds_the_calls() -> None:
     session = Scripted(1, baseline=True)
     (turns,) = time_turns([session], Inputs(), EXPECTED, memory_bytes=400)
-    assert turns.timing is not None and max(session.sizes) <= 400 // 40
+    assert turns.timing is not None and max(session.sizes) <= 400 // 24
 
 
 def test_slow_kernels_get_fewer_rounds() -> None:
@@ -232,5 +233,5 @@ def test_a_real_session() -> None:
         assert session.start().failure is None
         (turns,) = time_turns([session], lambda count: [[torch.randn(4)] for _ in range(count)], EXPECTED)
     assert turns.failure is None and turns.timing is not None
-    assert min(turns.timing.samples_us) > 290
+    assert turns.timing.median_us > 200  # of 300: other tests may be running
     assert len(turns.kept) == 3

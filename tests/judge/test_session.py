@@ -327,7 +327,7 @@ HOSTILE = {
     "forks": ("os.fork()", Status.RUNTIME_ERROR, "PermissionError"),
     "bombs": ("while True: os.fork()", Status.RUNTIME_ERROR, "PermissionError"),
     "starts threads": (
-        "ts = [threading.Thread(target=time.sleep, args=(99,)) for _ in range(100000)]\nfor t in ts: t.start()",
+        "threading.stack_size(64 << 20)\nts = [threading.Thread(target=time.sleep, args=(99,)) for _ in range(100000)]\nfor t in ts: t.start()",
         Status.RUNTIME_ERROR,
         "",
     ),

@@ -130,18 +130,9 @@ class Arena:
         after = self._poisoned(end, min(end + _GUARD, self.size))
         return bool(before.all() and after.all())
 
-    def unwritten(self, place: Place, samples: int = 0) -> bool:
-        """Whether some aligned word of a poisoned place still holds the poison. `samples` > 0: looks at that many
-        words only, and says yes only if all of them do."""
+    def unwritten(self, place: Place) -> bool:
+        """Whether some aligned word of a poisoned place still holds the poison."""
         start, end = -(-place.offset // 8) * 8, (place.offset + place.span_bytes) // 8 * 8
-        if end <= start:
-            return False
-        if samples:
-            for _ in range(samples):
-                word = start + secrets.randbelow((end - start) // 8) * 8
-                if not self._poisoned(word, word + 8).all():
-                    return False
-            return True
         pattern = len(self._poison)
         words = self._poison.view(numpy.uint64)
         for first in range(start - start % pattern, end, pattern):
@@ -159,6 +150,14 @@ class Arena:
         if not place.empty:
             ctypes.memmove(result.data_ptr(), self._base + place.offset, place.span_bytes)
         return result
+
+    def rows(self, place: Place, rows: tuple[int, int] | None) -> bytes:
+        """What lies in these rows of a contiguous place; in all of it for None."""
+        start, end = place.offset, place.offset + place.span_bytes
+        if rows:
+            size = place.span_bytes // place.shape[0]
+            start, end = start + rows[0] * size, start + rows[1] * size
+        return self._bytes[start:end].tobytes()
 
     def _poisoned(self, start: int, end: int) -> "numpy.ndarray":
         """For each byte of the arena from `start`, whether it is poison. Places are cut at the pattern's repeats."""

@@ -59,11 +59,22 @@ class Load:
 
 @dataclass(frozen=True)
 class Call:
-    """Call the module once for each element; on a first go run them, on a second copy the results out."""
+    """Call the module once for each element of `inputs`, on a first go. On a second, which names calls and parts of
+    their results (Probe), copy those out; on a third copy the same calls' results whole."""
 
     inputs: tuple[tuple[Place, ...], ...]
-    outputs: tuple[tuple[Place, ...], ...]
+    slots: tuple[tuple[Place, ...], ...]
     template: str
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The result of call `call` goes to slot `slot`; at first only these rows (of the first dimension) of each leaf."""
+
+    call: int
+    slot: int
+    rows: tuple[tuple[int, int] | None, ...]
+    """None: the whole leaf."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +173,7 @@ def _load(module: Any, weights: Mapping[str, Any], training: bool) -> None:
     module.train(training)
 
 
-def _prepare(module: Any) -> None:
+def _prepare(module: Any, _: bytes) -> None:
     import torch
 
     with torch.no_grad():
@@ -173,37 +184,48 @@ def _call(channel: socket.socket, module: Any, problem: Problem, arena: ChildAre
     import torch
 
     arguments = [_arguments(problem, [arena.tensor(place) for place in places]) for places in order.inputs]
-    slots = [[arena.tensor(place) for place in places] for places in order.outputs]
+    slots = [[arena.tensor(place) for place in places] for places in order.slots]
     results: list[Any] = []
+    probes: list[Probe] = []
+    misfits: list[int] = []
     grad = torch.enable_grad if problem.signature.grad else torch.no_grad
     dtype = problem.numerics.autocast
     cast = torch.autocast("cpu", dtype=getattr(torch, dtype)) if dtype else nullcontext()
 
-    def forward() -> None:
+    def forward(_: bytes) -> None:
         with grad(), cast:
             for args, kwargs in arguments:
                 results.append(module(*args, **kwargs))
 
-    told: dict[str, Any] = {}
-
-    def copy() -> None:
+    def copy_parts(body: bytes) -> None:
+        probes.extend(pickle.loads(body))
         with torch.no_grad():
-            for place, (result, slot) in enumerate(zip(results, slots, strict=True)):
-                leaves, template = flatten(result, _is_tensor)
-                fit = [_fits(leaf, target) for leaf, target in zip(leaves, slot, strict=False)]
+            for probe in probes:
+                leaves, template = flatten(results[probe.call], _is_tensor)
+                fit = [_fits(leaf, slot) for leaf, slot in zip(leaves, slots[probe.slot], strict=False)]
                 if template != order.template or not all(fit):
-                    told.setdefault("misfits", []).append(place)
-                for good, leaf, target in zip(fit, leaves, slot, strict=False):
-                    if good:
-                        target.copy_(leaf)
+                    misfits.append(probe.call)
+                    continue
+                for leaf, slot, rows in zip(leaves, slots[probe.slot], probe.rows, strict=True):
+                    if rows:
+                        leaf, slot = leaf[rows[0] : rows[1]], slot[rows[0] : rows[1]]
+                    slot.copy_(leaf)
+
+    def copy_whole(_: bytes) -> None:
+        with torch.no_grad():
+            for probe in probes:
+                leaves = flatten(results[probe.call], _is_tensor)[0]
+                for leaf, slot in zip(leaves, slots[probe.slot], strict=False):
+                    if _fits(leaf, slot):
+                        slot.copy_(leaf)
 
     _tell(channel, {"ready": True})
     gc.collect()
     gc.disable()
     try:
-        if _await_go(channel, forward) and _await_go(channel, copy):
-            told["returned"] = _declared(results[0], arguments[0], module) if results else None
-            _tell(channel, told)
+        if all(_await_go(channel, step) for step in (forward, copy_parts, copy_whole)):
+            returned = _declared(results[0], arguments[0], module) if results else None
+            _tell(channel, {"returned": returned, "misfits": misfits})
     finally:
         gc.enable()
 
@@ -278,11 +300,12 @@ def _read(module: Any, arena: ChildArena, order: Read) -> list[str]:
     return copied
 
 
-def _await_go(channel: socket.socket, step: Callable[[], None]) -> bool:
+def _await_go(channel: socket.socket, step: Callable[[bytes], None]) -> bool:
     """Does the step on the judge's word and reports it done; False where it raised, which is told instead."""
-    token, _ = frames.receive(channel)
+    body, _ = frames.receive(channel)
+    token, more = body[: frames.TOKEN_BYTES], body[frames.TOKEN_BYTES :]
     try:
-        step()
+        step(more)
     except BaseException as error:  # see main
         _tell(channel, _failure(error))
         return False

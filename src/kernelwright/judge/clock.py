@@ -32,11 +32,12 @@ _REPEATS = 3
 """How often a disturbed window is measured again."""
 _EXTRAS = 7
 """In so many rounds an empty window and one of a single call are measured as well."""
+_MOST_OVERHEAD = 0.25
+"""Of a window: on a machine so busy that an empty window seems to take more, times mean nothing anyway."""
 _COLD = 0.005
 """Of a window: how much more its first call may cost than the others."""
 _PLAIN_COPY_US = 30.0
-"""Without a trusted session: what a copy of any size may cost beyond its share of memory bandwidth."""
-_PLAIN_COPY_GBS = 2.0
+"""Without a trusted session: what a probe of one output may cost, and half of what waking the child may."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Turns:
     overhead_us: float = 0.0
     """c."""
     charged_us: float = 0.0
-    """What each sample contains for copying the results beyond the plain cost."""
+    """What each sample contains for work put off: what copying the probed parts cost beyond the plain, per call."""
     discarded: int = 0
     """Windows measured again because others used the processor."""
     disturbed: int = 0
@@ -83,6 +84,7 @@ class _Lane:
     short_us: list[float] = field(default_factory=list)
     long_us: list[float] = field(default_factory=list)
     copy_us: list[float] = field(default_factory=list)
+    probed: int = 1
     single_us: list[float] = field(default_factory=list)
     empty_us: list[float] = field(default_factory=list)
     discarded: int = 0
@@ -101,6 +103,7 @@ class _Lane:
         times[kind].append(window.forward_us)
         if kind == "long":
             self.copy_us.append(window.copy_us)
+            self.probed = max(window.probed, 1)
 
 
 def time_turns(
@@ -148,9 +151,9 @@ def time_turns(
 
 
 def _most_calls(leaves: "Sequence[Tensor]", expected: Expected, memory_bytes: int) -> int:
-    """How many calls fit: inputs, results, and the places the results are copied to."""
+    """How many calls fit with their inputs and results."""
     inputs = sum(leaf.numel() * leaf.element_size() for leaf in leaves)
-    return max(1, min(_MOST_CALLS, memory_bytes // max(inputs + 2 * expected.bytes, 1)))
+    return max(1, min(_MOST_CALLS, memory_bytes // max(inputs + expected.bytes, 1)))
 
 
 def _choose_calls(
@@ -214,13 +217,12 @@ def _conclude(lanes: list[_Lane], expected: Expected, calls: int, alone: bool) -
     living = [lane for lane in lanes if lane.failure is None]
     trusted = [lane for lane in living if lane.trusted]
     # Without a trusted session the smallest stands for them: nobody can make another's smaller.
-    empties = [median(lane.empty_us) for lane in trusted or living if lane.empty_us]
+    empties = [quantiles(lane.empty_us, n=4)[0] for lane in trusted or living if lane.empty_us]
     empty_us = 0.0 if not empties else max(empties) if trusted else min(empties)
-    size = calls if alone else 2 * calls
     if trusted:
         plain_us = max(quantiles(lane.copy_us, n=4)[2] for lane in trusted)
     else:
-        plain_us = size * (_PLAIN_COPY_US * max(len(expected.shapes), 1) + expected.bytes / _PLAIN_COPY_GBS / 1e3)
+        plain_us = _PLAIN_COPY_US * (2 + max((lane.probed for lane in living), default=1) * len(expected.shapes))
     return tuple(_turns(lane, empty_us, plain_us, calls, alone) for lane in lanes)
 
 
@@ -231,7 +233,8 @@ def _turns(lane: _Lane, empty_us: float, plain_us: float, calls: int, alone: boo
     if lane.short_us:
         intercept = median(2 * short - long for short, long in zip(lane.short_us, lane.long_us, strict=True))
         overhead = min(max(intercept, empty_us), empty_us + _COLD * median(lane.long_us))
-    charged = 0.0 if lane.trusted else max(0.0, median(lane.copy_us) - plain_us) / size
+        overhead = min(overhead, _MOST_OVERHEAD * min(lane.long_us))
+    charged = 0.0 if lane.trusted else max(0.0, median(lane.copy_us) - plain_us) / lane.probed
     samples = [max((us - overhead) / size, 0.0) + charged for us in lane.long_us]
     low, _, high = quantiles(samples, n=4)
     method = f"slope over {calls} and {2 * calls} calls by turns" if not alone else "single calls by turns"
@@ -240,7 +243,7 @@ def _turns(lane: _Lane, empty_us: float, plain_us: float, calls: int, alone: boo
         method=f"{method}, fresh inputs, copying beyond the plain cost charged",
         # Half the width of a notch, the 95 % interval of a median (McGill, Tukey and Larsen 1978).
         resolution_us=1.57 * (high - low) / len(samples) ** 0.5,
-        copy_us=median(lane.copy_us) / size,
+        copy_us=median(lane.copy_us) / lane.probed,
     )
     return Turns(
         timing=timing,

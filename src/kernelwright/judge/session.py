@@ -19,6 +19,7 @@ none disturbs the one that is timed. A session is used by one thread at a time.
 import json
 import math
 import pickle
+import random
 import shutil
 import site
 import sys
@@ -164,7 +165,7 @@ class Run:
     outputs: "tuple[Tensor | None, ...]" = ()
     """Judge-owned copies, contiguous, one for each expected tensor; None where what is declared does not fit it."""
     unwritten: tuple[int, ...] = ()
-    """Outputs that still hold the judge's poison in some place."""
+    """Outputs that still hold the judge's poison in some place, or differed when they were copied again."""
     changed: tuple[int, ...] = ()
     """Input leaves whose bytes differ after the call."""
     guards: bool = True
@@ -187,11 +188,14 @@ class Window:
     forward_us: float = 0.0
     """From go until all calls have returned; holds one round trip."""
     copy_us: float = 0.0
-    """Copying all results out, the second interval; holds one wake-up and one round trip."""
+    """Copying parts of some results out, the second interval; holds one wake-up and one round trip."""
+    probed: int = 0
+    """Of how many calls. Which, and which rows of their results, the child learns when the first interval is over;
+    they are few, so that work put off cannot hide behind the copying."""
     outputs: "tuple[tuple[int, tuple[Tensor | None, ...]], ...]" = ()
     """(index of the call, its outputs) for each index in `keep`."""
     unwritten: tuple[int, ...] = ()
-    """Calls of which some output was left unwritten (sampled)."""
+    """Calls, of those probed, of which some output was left unwritten, or differed when it was copied again."""
     changed: tuple[int, ...] = ()
     """Calls of which some input was changed."""
     guards: bool = True
@@ -345,25 +349,25 @@ class Session:
         if self._lost:
             return Run(self._lost)
         try:
-            asked = self._call([leaves], expected, self.settings.call_s)
+            asked = self._call([leaves], expected, (0,), self.settings.call_s)
         except Lost as lost:
             return Run(self._end(lost, "in forward"))
         if isinstance(asked, Failure):
             return Run(asked)
-        arena, places = asked.arena, asked.outputs[0]
-        same_form = asked.template == expected.template and len(asked.declared) == len(places)
-        fits = [
-            same_form and declared.shape == shape and declared.dtype == dtype
-            for declared, shape, dtype in zip(asked.declared, expected.shapes, expected.dtypes, strict=False)
-        ] or [False] * len(places)
-        fits += [False] * (len(places) - len(fits))
+        fits = [False] * len(expected.shapes)
+        if asked.template == expected.template and len(asked.declared) == len(fits):
+            fits = [
+                declared.shape == shape and declared.dtype == dtype
+                for declared, shape, dtype in zip(asked.declared, expected.shapes, expected.dtypes, strict=True)
+            ]
+        outputs = asked.taken[0]
         return Run(
             template=asked.template,
             declared=asked.declared,
-            outputs=tuple(arena.take(place) if fit else None for place, fit in zip(places, fits, strict=False)),
-            unwritten=tuple(i for i, place in enumerate(places) if fits[i] and arena.unwritten(place)),
-            changed=tuple(i for i, place in enumerate(asked.inputs[0]) if not arena.same(place, asked.given[0][i])),
-            guards=all(arena.guarded(place) for place in places),
+            outputs=tuple(output if fit else None for output, fit in zip(outputs, fits, strict=True)),
+            unwritten=tuple(leaf for _, leaf in asked.unwritten if fits[leaf]),
+            changed=tuple(leaf for _, leaf in asked.changed),
+            guards=asked.guards,
             forward_us=asked.forward_us,
             copy_us=asked.copy_us,
         )
@@ -374,31 +378,23 @@ class Session:
             return Window(self._lost)
         limit_s = min(self.settings.window_s, self.settings.call_s * max(len(calls), 1))
         try:
-            asked = self._call(calls, expected, limit_s)
+            asked = self._call(calls, expected, keep, limit_s)
         except Lost as lost:
             return Window(self._end(lost, "in forward"))
         if isinstance(asked, Failure):
             return Window(asked)
-        arena = asked.arena
-        kept = []
-        for index in sorted(keep):
-            fit = index not in asked.misfits
-            kept.append((index, tuple(arena.take(place) if fit else None for place in asked.outputs[index])))
-        looked = range(len(calls)) if asked.bytes_in <= _CHECKED_BYTES else sorted(keep)
+        nothing = (None,) * len(expected.shapes)
         return Window(
             calls=len(calls),
             forward_us=asked.forward_us,
             copy_us=asked.copy_us,
-            outputs=tuple(kept),
-            unwritten=tuple(
-                i for i, places in enumerate(asked.outputs) if any(arena.unwritten(place, _SAMPLES) for place in places)
+            probed=len(asked.taken),
+            outputs=tuple(
+                (call, nothing if call in asked.misfits else tuple(asked.taken[call])) for call in sorted(keep)
             ),
-            changed=tuple(
-                i
-                for i in looked
-                if not all(arena.same(place, leaf) for place, leaf in zip(asked.inputs[i], asked.given[i], strict=True))
-            ),
-            guards=all(arena.guarded(place) for i in looked for place in asked.outputs[i]),
+            unwritten=tuple(sorted({call for call, _ in asked.unwritten} - asked.misfits)),
+            changed=tuple(sorted({call for call, _ in asked.changed})),
+            guards=asked.guards,
             waited_us=asked.waited_us,
             own_us=asked.own_us,
         )
@@ -503,21 +499,23 @@ class Session:
             wire.send(pickle.dumps(child.Map()), (self._arena.file,))
         return self._arena
 
-    def _call(self, calls: "Sequence[Sequence[Tensor]]", expected: Expected, limit_s: float) -> "_Asked | Failure":
+    def _call(
+        self, calls: "Sequence[Sequence[Tensor]]", expected: Expected, keep: Collection[int], limit_s: float
+    ) -> "_Asked | Failure":
         given = [_given(self.problem, leaves) for leaves in calls]
         layout = Layout()
         inputs = [_places(self.problem, layout, leaves) for leaves in given]
-        bytes_in = layout.size
-        outputs = [
+        small = layout.size <= _CHECKED_BYTES
+        probed = _choose(len(calls), keep)
+        slots = [
             tuple(
                 layout.contiguous(dtype, shape) for dtype, shape in zip(expected.dtypes, expected.shapes, strict=True)
             )
-            for _ in calls
+            for _ in probed
         ]
         arena = self._room(layout)
-        order = child.Call(tuple(inputs), tuple(outputs), expected.template)
         with self._awake() as wire:
-            wire.send(pickle.dumps(order))
+            wire.send(pickle.dumps(child.Call(tuple(inputs), tuple(slots), expected.template)))
             failure = self._failed(wire.await_message(self.settings.call_s, self._serve), "ready")
             if failure:
                 return failure
@@ -527,9 +525,6 @@ class Session:
             for places, leaves in zip(inputs, given, strict=True):
                 for place, leaf in zip(places, leaves, strict=True):
                     arena.put(place, leaf)
-            for places in outputs:
-                for place in places:
-                    arena.poison(place)
             waited, own = wire.waited_ns(), time.process_time_ns()
             began = time.perf_counter_ns()
             wire.go()
@@ -539,29 +534,59 @@ class Session:
             own, waited = time.process_time_ns() - own, wire.waited_ns() - waited
             if message:
                 return self._failure(message)
+            # Only now does the child learn what of its results is wanted, and only as much of it is copied at once as
+            # cannot shelter work that is still going on.
+            for place in (place for places in slots for place in places):
+                arena.poison(place)
+            probes = [child.Probe(call, slot, _rows(expected)) for slot, call in enumerate(probed)]
+            asked = pickle.dumps(probes)
             copying = time.perf_counter_ns()
-            wire.go()
+            wire.go(asked)
             message = wire.await_done(limit_s, self._serve)
             copied = time.perf_counter_ns()
             wire.stop()
             if message:
                 return self._failure(message)
+            parts = [
+                [arena.rows(place, rows) for place, rows in zip(slots[probe.slot], probe.rows, strict=True)]
+                for probe in probes
+            ]
+            wire.go()
+            message = wire.await_done(limit_s, self._serve)
+            wire.stop()
+            if message:
+                return self._failure(message)
+            # Everything is taken while the child is stopped, before it may run again to tell of its results.
+            taken = {probe.call: [arena.take(place) for place in slots[probe.slot]] for probe in probes}
+            unwritten = [
+                (probe.call, leaf)
+                for probe, held in zip(probes, parts, strict=True)
+                for leaf, place in enumerate(slots[probe.slot])
+                if arena.unwritten(place) or held[leaf] != arena.rows(place, probe.rows[leaf])
+            ]
+            looked = range(len(calls)) if small else probed
+            changed = [
+                (call, leaf)
+                for call in looked
+                for leaf, place in enumerate(inputs[call])
+                if not arena.same(place, given[call][leaf])
+            ]
+            guards = all(arena.guarded(place) for places in slots for place in places)
             wire.resume()
             message = wire.await_message(self.settings.call_s, self._serve)
             failure = self._failed(message, "returned")
             if failure:
                 return failure
-        misfits = message.get("misfits", [])
+        misfits = message.get("misfits")
         template, declared = _declared(message["returned"])
         return _Asked(
-            arena=arena,
-            given=given,
-            inputs=inputs,
-            outputs=outputs,
-            bytes_in=bytes_in,
             template=template,
             declared=declared,
+            taken=taken,
             misfits=frozenset(i for i in misfits if isinstance(i, int)) if isinstance(misfits, list) else frozenset(),
+            unwritten=unwritten,
+            changed=changed,
+            guards=guards,
             forward_us=(returned - began) / 1000,
             copy_us=(copied - copying) / 1000,
             waited_us=waited / 1000,
@@ -630,14 +655,16 @@ class Session:
 class _Asked:
     """What one order to call gave."""
 
-    arena: Arena
-    given: "list[list[Tensor]]"
-    inputs: list[tuple[Place, ...]]
-    outputs: list[tuple[Place, ...]]
-    bytes_in: int
     template: str
     declared: tuple[Declared, ...]
+    taken: "dict[int, list[Tensor]]"
+    """Results of the probed calls."""
     misfits: frozenset[int]
+    unwritten: list[tuple[int, int]]
+    """(call, output)"""
+    changed: list[tuple[int, int]]
+    """(call, input)"""
+    guards: bool
     forward_us: float
     copy_us: float
     waited_us: float
@@ -647,10 +674,39 @@ class _Asked:
 _CONFINE_S = 180.0
 """A first child waits until the forkserver has imported torch."""
 _CHECKED_BYTES = 64 << 20
-"""Up to this, the inputs and guards of all timed calls are compared; beyond, those of the kept ones."""
-_SAMPLES = 16
+"""Up to this, the inputs of all timed calls are compared; beyond, those of the probed ones."""
+_PROBES = 8
+"""Calls of a window whose results are looked at: many enough that waking the child does not drown what a copy costs,
+few enough that all the copying is short beside the calls."""
+_PROBED_BYTES = 1 << 16
+"""Of each output of a probed call, about so much is copied on the clock."""
 _MOST_BUILDS = 64
 _WHY_CHARACTERS = 2000
+
+
+def _choose(calls: int, keep: Collection[int]) -> list[int]:
+    """The calls to be probed: those to keep, others at random, in random order."""
+    chosen = list(keep)
+    others = [call for call in range(calls) if call not in set(keep)]
+    chosen += random.sample(others, min(len(others), max(0, _PROBES - len(chosen))))
+    random.shuffle(chosen)
+    return chosen
+
+
+def _rows(expected: Expected) -> tuple[tuple[int, int] | None, ...]:
+    """For each output the rows to be copied on the clock, at a random place."""
+    import torch
+
+    chosen: list[tuple[int, int] | None] = []
+    for shape, dtype in zip(expected.shapes, expected.dtypes, strict=True):
+        size = math.prod(shape) * getattr(torch, dtype).itemsize
+        if size <= _PROBED_BYTES or shape[0] < 2:
+            chosen.append(None)
+        else:
+            count = max(1, shape[0] * _PROBED_BYTES // size)
+            first = random.randrange(shape[0] - count + 1)
+            chosen.append((first, first + count))
+    return tuple(chosen)
 
 
 def _given(problem: Problem, leaves: "Sequence[Tensor]") -> "list[Tensor]":

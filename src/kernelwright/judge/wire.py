@@ -158,10 +158,10 @@ class Wire:
         except OSError:
             self._lose(Lost("closed its channel to the judge"))
 
-    def go(self) -> None:
-        """Lets the child run and take the next step of a timed command."""
+    def go(self, more: bytes = b"") -> None:
+        """Lets the child run and take the next step of a timed command. `more` goes with the word, a few kilobytes."""
         self._token = secrets.token_bytes(frames.TOKEN_BYTES)
-        data = frames.frame(self._token)
+        data = frames.frame(self._token + more)
         self._watched = time.monotonic()
         self.resume()
         try:
