@@ -11,6 +11,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.records import Candidate, Case, Environment, EventKind, Status, Trial, Verdict
 from kernelwright.search.journal import Journal
 from kernelwright.search.threads import DaemonThreads
+from kernelwright.writers import Writer
 
 
 class Jury(Protocol):
@@ -42,7 +43,7 @@ class Docket:
     """The candidates before the judge. Each is judged once a run, whoever brings it and how often."""
 
     def __init__(self, court: Court, journal: Journal) -> None:
-        self._court, self._judge, self._journal = court, court.judge, journal
+        self._court, self._judge, self.journal = court, court.judge, journal
         # Builds and checks overlap, timings never do: the judge sees to it. A stock compiler takes minutes, so
         # baselines have threads of their own and proposals never queue behind them.
         cores = os.cpu_count() or 2
@@ -57,20 +58,20 @@ class Docket:
 
     def answer(self, candidate: Candidate) -> Verdict | None:
         """The verdict that stands already, in this run or an earlier one. Baselines are always timed anew."""
-        here = self._journal.entry(candidate.digest)
+        here = self.journal.entry(candidate.digest)
         if here:
             return here.verdict
         if candidate.baseline:
             return None
-        verdict = self._journal.known(candidate, self._court.environment.digest, self._court.version)
+        verdict = self.journal.known(candidate, self._court.environment.digest, self._court.version)
         if verdict:
-            self._journal.judged(candidate, verdict, EventKind.REUSED)
+            self.journal.judged(candidate, verdict, EventKind.REUSED)
         return verdict
 
     def submit(self, candidate: Candidate) -> Future[Verdict]:
         """Hands the candidate to the judge, unless it is there already."""
         if candidate.digest not in self._pending:
-            self._journal.submitted(candidate)
+            self.journal.submitted(candidate)
             threads = self._stock if candidate.baseline else self._threads
             self._pending[candidate.digest] = threads.submit(self._decide, candidate)
         return self._pending[candidate.digest]
@@ -93,20 +94,25 @@ class Docket:
         verdict = self._judge.submit(candidate)
         if candidate.baseline and verdict.status is Status.PASSED:
             self._judge.hold(candidate)
-        self._journal.judged(candidate, verdict)
+        self.journal.judged(candidate, verdict)
         return verdict
 
     def _try(self, candidates: Sequence[Candidate], case: Case) -> tuple[Trial, ...]:
         trials = self._judge.trial(candidates, case)
-        self._journal.tried(candidates, trials)
+        self.journal.tried(candidates, trials)
         return trials
 
 
 class WriterBench:
     """One writer's bench: counts its attempts and lets only a baseline writer bring baselines."""
 
-    def __init__(self, docket: Docket, baseline: bool, attempts: int) -> None:
-        self._docket, self._baseline, self._left = docket, baseline, attempts
+    def __init__(self, docket: Docket, writer: Writer, attempts: int) -> None:
+        self._docket, self._writer, self._left = docket, writer.name, attempts
+        self._baseline = writer.baseline
+
+    def note(self, message: str) -> None:
+        """A word for whoever watches the search. Search's own writers use it; the door does not offer it."""
+        self._docket.journal.event(EventKind.NOTE, self._writer, message=message)
 
     async def submit(self, candidate: Candidate) -> Verdict:
         """See Bench. What was judged before costs no attempt. Raises AttemptsSpent."""

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.archive import Archive
@@ -17,6 +17,7 @@ from kernelwright.search import select
 from kernelwright.search.bench import AttemptsSpent, Court, Docket, WriterBench
 from kernelwright.search.budget import Deadline
 from kernelwright.search.journal import Journal, Watch, describe
+from kernelwright.search.regions import RegionsWriter, too_large
 from kernelwright.writers import Writer
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ CONFIRM_S = 25.0
 
 LINGER_S = 10.0
 """How long candidates in the judge's hands when the time is up may still take."""
+
+WHOLE_FIRST = 0.3
+"""Of the budget, at most, for proposals for a large module as a whole before its pieces are searched."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +76,33 @@ def search(
     `writers` are names or members of their own; None asks all that can run here. Without an archive nothing is kept.
     Ctrl-C ends the writers, and the best so far is still confirmed; a second one ends at once. Raises UsageError.
     """
+    plan = Plan(problem, device, choose_writers(writers), budget_s, attempts)
+    archive = archive or Archive(None)
+    if too_large(problem) and not all(writer.baseline for writer in plan.writers):
+
+        def search_piece(
+            piece: Problem, its_weights: Mapping[str, "Tensor"], its_budget_s: float, stop: threading.Event
+        ) -> Outcome:
+            part = Plan(piece, device, plan.writers, its_budget_s, attempts)
+            return _open_and_conduct(part, its_weights, archive, None, stop)
+
+        regions = RegionsWriter(search_piece, weights)
+        return _open_and_conduct(replace(plan, writers=(*plan.writers, regions)), weights, archive, watch)
+    return _open_and_conduct(plan, weights, archive, watch)
+
+
+def _open_and_conduct(
+    plan: Plan,
+    weights: Mapping[str, "Tensor"] | None,
+    archive: Archive,
+    watch: Watch | None,
+    stop: threading.Event | None = None,
+) -> Outcome:
     from kernelwright.judge import JUDGE_VERSION, Judge
     from kernelwright.targets import environment
 
-    plan = Plan(problem, device, choose_writers(writers), budget_s, attempts)
-    with Judge(problem, device, weights=weights) as judge:
-        court = Court(judge, environment(device), JUDGE_VERSION)
-        return conduct(plan, court, archive or Archive(None), watch)
+    with Judge(plan.problem, plan.device, weights=weights) as judge:
+        return conduct(plan, Court(judge, environment(plan.device), JUDGE_VERSION), archive, watch, stop)
 
 
 def choose_writers(names: Sequence[str | Writer] | None) -> tuple[Writer, ...]:
@@ -119,7 +143,7 @@ def conduct(
             journal.event(EventKind.NOTE, message="interrupted: confirming the best so far; Ctrl-C again stops at once")
             writing.stop()
             docket.abandon()
-        best = _confirm(hunt)
+        best = None if stop and stop.is_set() else _confirm(hunt)
     except KeyboardInterrupt:
         interrupted = True
     finally:
@@ -195,9 +219,15 @@ async def _write_all(hunt: _Hunt) -> None:
     if reference and not any(entry.verdict.status is Status.PASSED for entry in hunt.journal.entries):
         return
     async with asyncio.TaskGroup() as group:
+        others = [writer for writer in able if writer not in reference and not isinstance(writer, RegionsWriter)]
+        tasks = {writer.name: group.create_task(_write(hunt, writer)) for writer in others}
+        proposing = [tasks[writer.name] for writer in others if not writer.baseline]
         for writer in able:
-            if writer not in reference:
-                group.create_task(_write(hunt, writer), name=writer.name)
+            if isinstance(writer, RegionsWriter):
+                # Those who look at the whole come first: two searches at once would share the cores.
+                if proposing:
+                    await asyncio.wait(proposing, timeout=hunt.deadline.left_s * WHOLE_FIRST)
+                await _write(hunt, writer)
 
 
 async def _write(hunt: _Hunt, writer: Writer) -> None:
@@ -214,7 +244,7 @@ async def _write(hunt: _Hunt, writer: Writer) -> None:
             hunt.deadline.left_s,
             plan.attempts,
         )
-        await writer.write(task, WriterBench(hunt.docket, writer.baseline, plan.attempts))
+        await writer.write(task, WriterBench(hunt.docket, writer, plan.attempts))
     except AttemptsSpent:
         journal.event(EventKind.NOTE, writer.name, message=f"has spent its {plan.attempts} attempts")
     except asyncio.CancelledError:
