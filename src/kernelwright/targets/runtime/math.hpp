@@ -52,10 +52,9 @@ KW_INLINE float clamped(float x, float low, float high) {
     return x > high ? high : x;
 }
 
-// exp(x) = 2^n * (1 + r + r^2 p(r)), |r| <= ln(2) / 2. p is Cephes' expf polynomial.
+// exp(x) = 2^n (1 + q), q = exp(r) - 1 = r + r^2 p(r), |r| <= ln(2) / 2. p is Cephes' expf polynomial.
 struct ExpParts {
-    float r;
-    float tail;
+    float q;  // exp(r) - 1
     int n;
 };
 KW_INLINE ExpParts exp_parts(float x) {
@@ -69,7 +68,7 @@ KW_INLINE ExpParts exp_parts(float x) {
     p = p * r + 4.1665795894e-2f;
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
-    return {r, r * r * p, (int)((unsigned)bits_of(shifted) - (unsigned)bits_of(ROUNDER))};
+    return {(r * r) * p + r, (int)((unsigned)bits_of(shifted) - (unsigned)bits_of(ROUNDER))};
 }
 KW_INLINE float power_of_two(int n) { return of_bits(shift_left(n + 127, 23)); }
 
@@ -77,7 +76,13 @@ KW_INLINE float power_of_two(int n) { return of_bits(shift_left(n + 127, 23)); }
 KW_INLINE float exp(float x) {
     ExpParts e = exp_parts(clamped(x, -105.0f, 89.0f));
     int half_n = e.n >> 1;
-    return ((e.tail + e.r) + 1.0f) * power_of_two(half_n) * power_of_two(e.n - half_n);
+    return (e.q + 1.0f) * power_of_two(half_n) * power_of_two(e.n - half_n);
+}
+
+// exp where neither x nor the result leaves the normal numbers: |x| < 87.
+KW_INLINE float exp_normal(float x) {
+    ExpParts e = exp_parts(x);
+    return (e.q + 1.0f) * power_of_two(e.n);
 }
 
 // 2^n (1 + q) - 1 = 2 (2^(n-1) q + (2^(n-1) - 1/2)): exact scaling, no cancellation beyond what expm1 itself has.
@@ -85,7 +90,7 @@ KW_INLINE float expm1(float x) {
     float c = clamped(x, -20.0f, 89.0f);
     ExpParts e = exp_parts(c);
     float scale = power_of_two(e.n - 1);
-    float y = 2.0f * ((e.tail + e.r) * scale + (scale - 0.5f));
+    float y = 2.0f * (e.q * scale + (scale - 0.5f));
     return x == 0.0f ? x : y;
 }
 
@@ -137,7 +142,7 @@ KW_INLINE float tanh(float x) {
     p = p * s + 1.33314422036e-1f;
     p = p * s + -3.33332819422e-1f;
     float small = x + x * (s * p);
-    float large = 1.0f - 2.0f / (exp(2.0f * a) + 1.0f);
+    float large = 1.0f - 2.0f / (exp_normal(2.0f * (a > 20.0f ? 20.0f : a)) + 1.0f);
     return __builtin_copysignf(a < 0.625f ? small : large, x);
 }
 
@@ -157,7 +162,7 @@ KW_INLINE float erf(float x) {
     r = r * t + -6.34846687e-1f;
     r = r * t + -1.28717512e-1f;
     r = r * t + -t;
-    float large = __builtin_copysignf(1.0f - exp(r), x);
+    float large = __builtin_copysignf(1.0f - exp_normal(r < -80.0f ? -80.0f : r), x);
     float p = -5.96761703e-4f;
     p = p * s + 4.99119423e-3f;
     p = p * s + -2.67681349e-2f;
