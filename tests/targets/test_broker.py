@@ -1,6 +1,8 @@
 """The compile cache: once per content, complete or not at all, shared by threads and processes."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -86,6 +88,18 @@ def test_processes_compile_once(tmp_path: Path) -> None:
     ]
     said = [child.communicate()[0].strip() for child in children]
     assert sorted(said) == ["False", "True", "True"]
+
+
+def test_what_killed_builds_left_is_swept_a_day_later(tmp_path: Path) -> None:
+    broker = LocalBroker(tmp_path)
+    parent = Path(broker.build(request()).path).parent.parent
+    old, young = parent / ".building-old", parent / ".building-young"
+    for folder in (old, young):
+        folder.mkdir()
+    os.utime(old, (time.time() - 90000, time.time() - 90000))
+    shutil.rmtree(next(path for path in parent.iterdir() if path not in (old, young)))
+    broker.build(request())
+    assert young.exists() and not old.exists()
 
 
 def test_warnings_are_kept(tmp_path: Path) -> None:

@@ -131,6 +131,8 @@ def _options(mode: str) -> dict[str, Any]:
         options |= {name: value for name, value in tuned.items() if not name.startswith("triton.")}
     if mode == "freezing":
         options["freezing"] = True
+    else:  # or weights of up to eight numbers would become literals in the code
+        options["always_keep_tensor_constants"] = True
     return options
 
 

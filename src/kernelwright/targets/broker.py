@@ -1,5 +1,6 @@
 """Compiles once per content, on disk, for all processes of this machine."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -55,6 +56,7 @@ class LocalBroker:
 
     def _build(self, chosen: Language, request: BuildRequest, place: Path) -> Build:
         start = time.monotonic()
+        _sweep(place.parent)
         # Beside its final place, so that the rename stays within one file system.
         work = Path(tempfile.mkdtemp(prefix=".building-", dir=place.parent))
         try:
@@ -72,6 +74,14 @@ class LocalBroker:
             shutil.rmtree(work, ignore_errors=True)
             raise
         return Build(str(place / result.name), cached=False, seconds=record["seconds"], log=log)
+
+
+def _sweep(folder: Path) -> None:
+    """Removes what builds that were killed left behind, a day later."""
+    for left in folder.glob(".building-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > 86400:
+                shutil.rmtree(left)
 
 
 def _recall(place: Path) -> Build | None:

@@ -13,18 +13,19 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kernelwright import sandbox
-from kernelwright.errors import CompileError, MissingError
+from kernelwright.errors import CompileError, MissingError, SandboxError
 from kernelwright.targets.features import flags
 
 LIMIT_S = 60
 """A kernel file that takes longer to compile is refused."""
 _MEMORY_BYTES = 4 << 30
 _LOG_CHARACTERS = 6000
+_NOT_CONFINED = 125
 
 # Nothing but the text decides the result: no header, no configuration file, no directive of the assembler (inline
 # assembly is off), no date. Errno and traps go since they forbid vector code and no kernel reads them. Contraction is
 # the language's own, within an expression: a fused multiply-add rounds once instead of twice. No fast-math.
-_FLAGS = (
+FLAGS = (
     "--no-default-config",
     "-std=gnu++20",
     "-O3",
@@ -79,7 +80,7 @@ def compile_object(text: str, result: Path, *, system: str, arch: str, features:
     folder = result.parent
     overlay = folder / "files.yaml"
     overlay.write_text(_NO_FILES)
-    command = [str(_zig()), "clang", "-target", triple(system, arch), *_FLAGS, *flags(arch, features)]
+    command = [str(_zig()), "clang", "-target", triple(system, arch), *FLAGS, *flags(arch, features)]
     command += ["-ivfsoverlay", str(overlay), "-x", "c++", "-c", "-", "-o", str(result)]
     return _run(command, folder, text)
 
@@ -117,6 +118,8 @@ def _run(command: Sequence[str], folder: Path, text: str) -> str:
         done = confined(command, folder, text, environment)
     except subprocess.TimeoutExpired:
         raise CompileError(f"compiling took more than {LIMIT_S} s") from None
+    if done.returncode == _NOT_CONFINED and done.stderr.startswith("kernelwright sandbox:"):
+        raise SandboxError(done.stderr.strip())
     log = _readable(done.stderr, folder)
     if done.returncode:
         raise CompileError(_summary(log, done.returncode), log)

@@ -12,7 +12,7 @@ from typing import Any
 from kernelwright.errors import CompileError, UsageError
 from kernelwright.records import BuildRequest, digest
 from kernelwright.targets import clang
-from kernelwright.targets.entry.generate import entries
+from kernelwright.targets.entry import generate
 from kernelwright.targets.entry.signature import kernels
 from kernelwright.targets.features import arch, features
 
@@ -33,7 +33,7 @@ class CppLanguage:
         return clang.missing()
 
     def key(self, request: BuildRequest) -> Sequence[str]:
-        return (clang.compiler(), sys.platform, arch(), *features(), digest(clang._FLAGS, prelude()))
+        return (clang.compiler(), sys.platform, arch(), *features(), _runtime())
 
     def build(self, request: BuildRequest, folder: Path) -> Path:
         text = unit(request)
@@ -55,6 +55,12 @@ class CppLanguage:
 
 
 @cache
+def _runtime() -> str:
+    """Names everything of ours that decides what comes out."""
+    return digest(clang.FLAGS, prelude(), Path(generate.__file__).read_text())
+
+
+@cache
 def prelude() -> str:
     """The text before every kernel file. Marked as a system header: its warnings concern nobody."""
     folder = Path(__file__).parent.parent / "runtime"
@@ -70,7 +76,7 @@ def unit(request: BuildRequest) -> str:
     """
     if "\0" in request.source:
         raise CompileError(f"{_FILE}: the text holds a zero byte")
-    declared = entries(kernels(request.source, _FILE), _FILE)
+    declared = generate.entries(kernels(request.source, _FILE), _FILE)
     constants = _constants(dict(request.options).get("constants", "{}"))
     return f'{prelude()}\n# 1 "entries" 3\n{declared}\n{constants}# 1 "{_FILE}"\n{request.source}\n'
 

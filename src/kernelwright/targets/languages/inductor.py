@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import CompileError, LaunchError
 from kernelwright.home import home
-from kernelwright.records import BuildRequest, Numerics, Signature, decode, encode, flatten, unflatten
+from kernelwright.records import BuildRequest, Numerics, Signature, decode, digest_bytes, encode, flatten, unflatten
 from kernelwright.targets import ahead
 from kernelwright.targets.features import features
 
@@ -55,7 +55,8 @@ class InductorLanguage:
         import torch
 
         said = subprocess.run([_compiler() or "", "--version"], capture_output=True, text=True).stdout
-        return (torch.__version__, said.partition("\n")[0], f"{torch.get_num_threads()} threads", *features())
+        ours = digest_bytes(Path(ahead.__file__).read_bytes())
+        return (torch.__version__, said.partition("\n")[0], f"{torch.get_num_threads()} threads", ours, *features())
 
     def build(self, request: BuildRequest, folder: Path) -> Path:
         import torch
