@@ -327,7 +327,9 @@ HOSTILE = {
     "forks": ("os.fork()", Status.RUNTIME_ERROR, "PermissionError"),
     "bombs": ("while True: os.fork()", Status.RUNTIME_ERROR, "PermissionError"),
     "starts threads": (
-        "threading.stack_size(64 << 20)\nts = [threading.Thread(target=time.sleep, args=(99,)) for _ in range(100000)]\nfor t in ts: t.start()",
+        "threading.stack_size(64 << 20)\n"
+        "ts = [threading.Thread(target=time.sleep, args=(99,)) for _ in range(100000)]\n"
+        "for t in ts: t.start()",
         Status.RUNTIME_ERROR,
         "",
     ),
@@ -458,6 +460,22 @@ def test_nothing_is_left_unwritten_unseen() -> None:
         assert session.start().failure is None
         assert session.run([x], Expected.of(x)).unwritten == (0,)
         assert session.window([[x], [x]], Expected.of(x)).unwritten == (0, 1)
+
+
+def test_large_results_are_probed_in_parts_and_kept_whole() -> None:
+    source = SOURCE.replace("return torch.relu(self.linear(x))", "return x * 2, x.sum()")
+    what = candidate("pass", source=source)
+    spec = TensorSpec("x", "float32", (700, 300))
+    calls = [[torch.randn(700, 300)] for _ in range(12)]
+    expected = Expected.of((calls[0][0], torch.zeros(())))
+    with open_session(what, of=problem(spec, source=source)) as session:
+        assert session.start().failure is None
+        window = session.window(calls, expected, keep=(2, 9))
+        assert window.failure is None and window.probed == 8 and not window.unwritten and not window.changed
+        for index, (value, total) in window.outputs:
+            assert value is not None and torch.equal(value, calls[index][0] * 2)
+            assert total is not None and total == calls[index][0].sum()
+        assert session.run(calls[0], expected).fits
 
 
 def test_an_idle_child_does_not_run() -> None:

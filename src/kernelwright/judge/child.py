@@ -60,11 +60,13 @@ class Load:
 @dataclass(frozen=True)
 class Call:
     """Call the module once for each element of `inputs`, on a first go. On a second, which names calls and parts of
-    their results (Probe), copy those out; on a third copy the same calls' results whole."""
+    their results (Probe), copy those out; on a third copy results whole where that is wanted."""
 
     inputs: tuple[tuple[Place, ...], ...]
     slots: tuple[tuple[Place, ...], ...]
     template: str
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class Probe:
 
     call: int
     slot: int
+    whole: bool
+    """Whether the slot has room for all of the result, else for the rows alone."""
     rows: tuple[tuple[int, int] | None, ...]
     """None: the whole leaf."""
 
@@ -202,22 +206,23 @@ def _call(channel: socket.socket, module: Any, problem: Problem, arena: ChildAre
         with torch.no_grad():
             for probe in probes:
                 leaves, template = flatten(results[probe.call], _is_tensor)
-                fit = [_fits(leaf, slot) for leaf, slot in zip(leaves, slots[probe.slot], strict=False)]
-                if template != order.template or not all(fit):
+                if template != order.template or not all(map(_fits, leaves, order.shapes, order.dtypes)):
                     misfits.append(probe.call)
                     continue
                 for leaf, slot, rows in zip(leaves, slots[probe.slot], probe.rows, strict=True):
                     if rows:
-                        leaf, slot = leaf[rows[0] : rows[1]], slot[rows[0] : rows[1]]
+                        leaf = leaf[rows[0] : rows[1]]
+                        slot = slot[rows[0] : rows[1]] if probe.whole else slot
                     slot.copy_(leaf)
 
     def copy_whole(_: bytes) -> None:
         with torch.no_grad():
             for probe in probes:
-                leaves = flatten(results[probe.call], _is_tensor)[0]
-                for leaf, slot in zip(leaves, slots[probe.slot], strict=False):
-                    if _fits(leaf, slot):
-                        slot.copy_(leaf)
+                if probe.whole:
+                    leaves = flatten(results[probe.call], _is_tensor)[0]
+                    for leaf, slot in zip(leaves, slots[probe.slot], strict=False):
+                        if leaf.shape == slot.shape and leaf.dtype == slot.dtype:
+                            slot.copy_(leaf)
 
     _tell(channel, {"ready": True})
     gc.collect()
@@ -244,8 +249,8 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def _fits(leaf: Any, slot: Any) -> bool:
-    return leaf.shape == slot.shape and leaf.dtype == slot.dtype
+def _fits(leaf: Any, shape: tuple[int, ...], dtype: str) -> bool:
+    return tuple(leaf.shape) == shape and str(leaf.dtype) == f"torch.{dtype}"
 
 
 def _declared(result: Any, arguments: tuple[list[Any], dict[str, Any]], module: Any) -> dict[str, Any]:
@@ -294,7 +299,7 @@ def _read(module: Any, arena: ChildArena, order: Read) -> list[str]:
     with torch.no_grad():
         for name, place in order.state:
             slot = arena.tensor(place)
-            if name in found and _fits(found[name], slot):
+            if name in found and _fits(found[name], place.shape, place.dtype):
                 slot.copy_(found[name])
                 copied.append(name)
     return copied

@@ -15,7 +15,7 @@ from itertools import islice
 from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
-from kernelwright.judge.session import Expected, Failure, Steps, Window
+from kernelwright.judge.steps import Expected, Failure, Steps, Window
 from kernelwright.records import Timing
 
 if TYPE_CHECKING:

@@ -28,226 +28,50 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kernelwright.errors import CompileError, KernelwrightError, MissingError, SandboxError
 from kernelwright.home import home
 from kernelwright.judge import child
 from kernelwright.judge.arena import Arena, Layout, Place
+from kernelwright.judge.null_session import NullSession
 from kernelwright.judge.spawn import forkserver
+from kernelwright.judge.steps import (
+    Declared,
+    Expected,
+    Failure,
+    Loaded,
+    Run,
+    SessionSettings,
+    Started,
+    State,
+    Steps,
+    Window,
+    plain,
+)
 from kernelwright.judge.wire import Late, Lost, Wire
-from kernelwright.records import BuildRequest, Candidate, Problem, Status, decode, encode, flatten
+from kernelwright.records import BuildRequest, Candidate, Problem, Status, decode, encode
 from kernelwright.sandbox import Limits
 from kernelwright.targets import Broker
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-
-@dataclass(frozen=True)
-class SessionSettings:
-    """Limits of a session."""
-
-    start_s: float = 60.0
-    """For constructing the candidate; the broker's time to compile does not count."""
-    weights_s: float = 60.0
-    """For loading weights and prepare()."""
-    call_s: float = 10.0
-    """For one call. A window of n calls gets n times as much, at most `window_s`."""
-    window_s: float = 60.0
-    memory_bytes: int = 4 << 30
-    """What the child may use beyond what it has before the candidate is loaded."""
-    threads: int = 0
-    """Threads of torch in the child; 0: as many as in the judge."""
-    log_bytes: int = 8000
-    """How much of what the candidate prints is kept."""
-    readable: tuple[Path, ...] = ()
-    """Further files and folders the child may read. Python, torch and the compile cache are readable anyway."""
-    allow_weaker: bool = False
-    """Whether to go on where the kernel cannot close files (no Landlock)."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a step failed: COMPILE_ERROR, RUNTIME_ERROR, TIMEOUT, UNSUPPORTED or CHEATED, and one sentence."""
-
-    status: Status
-    message: str
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What a call must return, known to the judge from the reference."""
-
-    template: str
-    """See records.nest."""
-    shapes: tuple[tuple[int, ...], ...]
-    dtypes: tuple[str, ...]
-    """As torch names them without the prefix."""
-
-    @cached_property
-    def bytes(self) -> int:
-        """Size of all the tensors together."""
-        import torch
-
-        sizes = (getattr(torch, dtype).itemsize for dtype in self.dtypes)
-        return sum(math.prod(shape) * size for shape, size in zip(self.shapes, sizes, strict=True))
-
-    @classmethod
-    def of(cls, result: Any) -> "Expected":
-        """From a result of the reference: nested tensors."""
-        import torch
-
-        leaves, template = flatten(result, lambda value: isinstance(value, torch.Tensor))
-        names = tuple(str(leaf.dtype).removeprefix("torch.") for leaf in leaves)
-        return cls(template, tuple(tuple(leaf.shape) for leaf in leaves), names)
-
-
-@dataclass(frozen=True)
-class Declared:
-    """What the child says of one tensor it returned. Nobody relies on it but to name a mismatch."""
-
-    kind: str
-    """Type name: "Tensor", "Parameter", or a foreign class (a lazy subclass, for one)."""
-    dtype: str
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
-    device: str = "cpu"
-    input_alias: int | None = None
-    """The input leaf whose memory it shares."""
-    output_alias: int | None = None
-    """The earlier output whose memory it shares."""
-    state_alias: str | None = None
-    """The parameter or buffer whose memory it shares."""
-
-
-@dataclass(frozen=True)
-class Started:
-    """The candidate is constructed, has its weights and is prepared."""
-
-    failure: Failure | None = None
-    construct_s: float = 0.0
-    """Without the broker's time."""
-    build_s: float = 0.0
-    """The broker's time."""
-    prepare_us: float | None = None
-    """Time of the first prepare(); None where the candidate has none."""
-    confinement: str = ""
-    """What was closed, as a sentence."""
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """New weights are in, and prepare() has run."""
-
-    failure: Failure | None = None
-    prepare_us: float | None = None
-
-
-@dataclass(frozen=True)
-class State:
-    """Parameters and buffers as the candidate holds them now (a reference that trains changes its buffers)."""
-
-    failure: Failure | None = None
-    tensors: "tuple[tuple[str, Tensor], ...]" = ()
-
-
-@dataclass(frozen=True)
-class Run:
-    """One call."""
-
-    failure: Failure | None = None
-    template: str = ""
-    """Structure of the result as declared."""
-    declared: tuple[Declared, ...] = ()
-    outputs: "tuple[Tensor | None, ...]" = ()
-    """Judge-owned copies, contiguous, one for each expected tensor; None where what is declared does not fit it."""
-    unwritten: tuple[int, ...] = ()
-    """Outputs that still hold the judge's poison in some place, or differed when they were copied again."""
-    changed: tuple[int, ...] = ()
-    """Input leaves whose bytes differ after the call."""
-    guards: bool = True
-    """Whether the zones around the outputs are intact."""
-    forward_us: float = 0.0
-    copy_us: float = 0.0
-
-    @property
-    def fits(self) -> bool:
-        """Whether structure, shapes and dtypes are the expected ones."""
-        return self.failure is None and all(output is not None for output in self.outputs)
-
-
-@dataclass(frozen=True)
-class Window:
-    """Calls back to back, timed by the judge's clock around go and done."""
-
-    failure: Failure | None = None
-    calls: int = 0
-    forward_us: float = 0.0
-    """From go until all calls have returned; holds one round trip."""
-    copy_us: float = 0.0
-    """Copying parts of some results out, the second interval; holds one wake-up and one round trip."""
-    probed: int = 0
-    """Of how many calls. Which, and which rows of their results, the child learns when the first interval is over;
-    they are few, so that work put off cannot hide behind the copying."""
-    outputs: "tuple[tuple[int, tuple[Tensor | None, ...]], ...]" = ()
-    """(index of the call, its outputs) for each index in `keep`."""
-    unwritten: tuple[int, ...] = ()
-    """Calls, of those probed, of which some output was left unwritten, or differed when it was copied again."""
-    changed: tuple[int, ...] = ()
-    """Calls of which some input was changed."""
-    guards: bool = True
-    waited_us: float = 0.0
-    """How long the child's threads stood ready without a processor: others were using it."""
-    own_us: float = 0.0
-    """Processor time this process itself used meanwhile, beyond the wait."""
-
-
-class Steps(Protocol):
-    """What Session and NullSession share."""
-
-    candidate: Candidate
-
-    def start(self) -> Started:
-        """Builds, constructs, loads weights, prepares."""
-        ...
-
-    def load_weights(self, weights: "Mapping[str, Tensor]") -> Loaded:
-        """Replaces all weights and calls prepare() again."""
-        ...
-
-    def run(self, leaves: "Sequence[Tensor]", expected: Expected) -> Run:
-        """One call with the tensors `leaves` (signature order, any strides)."""
-        ...
-
-    def window(self, calls: "Sequence[Sequence[Tensor]]", expected: Expected, *, keep: Collection[int] = ()) -> Window:
-        """One call for each element of `calls`, each in memory of its own, back to back."""
-        ...
-
-    def state(self, like: "Mapping[str, Tensor]") -> State:
-        """The tensors of the candidate's state_dict that have the names, shapes and dtypes of `like`."""
-        ...
-
-    def close(self) -> None:
-        """Ends the child. Idempotent."""
-        ...
-
-    @property
-    def lost(self) -> Failure | None:
-        """The failure that ended the child, if any."""
-        ...
-
-    @property
-    def log(self) -> str:
-        """What the candidate printed, cut."""
-        ...
-
-    @property
-    def peak_memory_bytes(self) -> int | None:
-        """The most resident memory the child had beyond its size before the candidate; None where not known."""
-        ...
+__all__ = [
+    "Declared",
+    "Expected",
+    "Failure",
+    "Loaded",
+    "NullSession",
+    "Run",
+    "Session",
+    "SessionSettings",
+    "Started",
+    "State",
+    "Steps",
+    "Window",
+]
 
 
 class Session:
@@ -388,7 +212,7 @@ class Session:
             calls=len(calls),
             forward_us=asked.forward_us,
             copy_us=asked.copy_us,
-            probed=len(asked.taken),
+            probed=asked.probed,
             outputs=tuple(
                 (call, nothing if call in asked.misfits else tuple(asked.taken[call])) for call in sorted(keep)
             ),
@@ -502,20 +326,22 @@ class Session:
     def _call(
         self, calls: "Sequence[Sequence[Tensor]]", expected: Expected, keep: Collection[int], limit_s: float
     ) -> "_Asked | Failure":
-        given = [_given(self.problem, leaves) for leaves in calls]
+        given = [plain(self.problem, leaves) for leaves in calls]
         layout = Layout()
         inputs = [_places(self.problem, layout, leaves) for leaves in given]
         small = layout.size <= _CHECKED_BYTES
-        probed = _choose(len(calls), keep)
-        slots = [
-            tuple(
-                layout.contiguous(dtype, shape) for dtype, shape in zip(expected.dtypes, expected.shapes, strict=True)
-            )
-            for _ in probed
+        probes = [
+            child.Probe(call, slot, call in keep, _rows(expected))
+            for slot, call in enumerate(_choose(len(calls), keep))
         ]
+        slots = [_slot(layout, expected, probe) for probe in probes]
         arena = self._room(layout)
         with self._awake() as wire:
-            wire.send(pickle.dumps(child.Call(tuple(inputs), tuple(slots), expected.template)))
+            wire.send(
+                pickle.dumps(
+                    child.Call(tuple(inputs), tuple(slots), expected.template, expected.shapes, expected.dtypes)
+                )
+            )
             failure = self._failed(wire.await_message(self.settings.call_s, self._serve), "ready")
             if failure:
                 return failure
@@ -538,7 +364,6 @@ class Session:
             # cannot shelter work that is still going on.
             for place in (place for places in slots for place in places):
                 arena.poison(place)
-            probes = [child.Probe(call, slot, _rows(expected)) for slot, call in enumerate(probed)]
             asked = pickle.dumps(probes)
             copying = time.perf_counter_ns()
             wire.go(asked)
@@ -547,24 +372,26 @@ class Session:
             wire.stop()
             if message:
                 return self._failure(message)
-            parts = [
-                [arena.rows(place, rows) for place, rows in zip(slots[probe.slot], probe.rows, strict=True)]
+            parts = {
+                probe.call: [arena.rows(place, rows) for place, rows in zip(slots[probe.slot], probe.rows, strict=True)]
                 for probe in probes
-            ]
+                if probe.whole
+            }
             wire.go()
             message = wire.await_done(limit_s, self._serve)
             wire.stop()
             if message:
                 return self._failure(message)
             # Everything is taken while the child is stopped, before it may run again to tell of its results.
-            taken = {probe.call: [arena.take(place) for place in slots[probe.slot]] for probe in probes}
+            taken = {probe.call: [arena.take(place) for place in slots[probe.slot]] for probe in probes if probe.whole}
             unwritten = [
                 (probe.call, leaf)
-                for probe, held in zip(probes, parts, strict=True)
+                for probe in probes
                 for leaf, place in enumerate(slots[probe.slot])
-                if arena.unwritten(place) or held[leaf] != arena.rows(place, probe.rows[leaf])
+                if arena.unwritten(place)
+                or (probe.whole and parts[probe.call][leaf] != arena.rows(place, probe.rows[leaf]))
             ]
-            looked = range(len(calls)) if small else probed
+            looked = range(len(calls)) if small else [probe.call for probe in probes]
             changed = [
                 (call, leaf)
                 for call in looked
@@ -587,6 +414,7 @@ class Session:
             unwritten=unwritten,
             changed=changed,
             guards=guards,
+            probed=len(probes),
             forward_us=(returned - began) / 1000,
             copy_us=(copied - copying) / 1000,
             waited_us=waited / 1000,
@@ -658,13 +486,14 @@ class _Asked:
     template: str
     declared: tuple[Declared, ...]
     taken: "dict[int, list[Tensor]]"
-    """Results of the probed calls."""
+    """Results of the calls to keep."""
     misfits: frozenset[int]
     unwritten: list[tuple[int, int]]
     """(call, output)"""
     changed: list[tuple[int, int]]
     """(call, input)"""
     guards: bool
+    probed: int
     forward_us: float
     copy_us: float
     waited_us: float
@@ -693,6 +522,16 @@ def _choose(calls: int, keep: Collection[int]) -> list[int]:
     return chosen
 
 
+def _slot(layout: Layout, expected: Expected, probe: child.Probe) -> tuple[Place, ...]:
+    """Places for the whole of a result, or for the rows of the probe alone."""
+    places = []
+    for shape, dtype, rows in zip(expected.shapes, expected.dtypes, probe.rows, strict=True):
+        if rows and not probe.whole:
+            shape = (rows[1] - rows[0], *shape[1:])
+        places.append(layout.contiguous(dtype, shape))
+    return tuple(places)
+
+
 def _rows(expected: Expected) -> tuple[tuple[int, int] | None, ...]:
     """For each output the rows to be copied on the clock, at a random place."""
     import torch
@@ -707,15 +546,6 @@ def _rows(expected: Expected) -> tuple[tuple[int, int] | None, ...]:
             first = random.randrange(shape[0] - count + 1)
             chosen.append((first, first + count))
     return tuple(chosen)
-
-
-def _given(problem: Problem, leaves: "Sequence[Tensor]") -> "list[Tensor]":
-    """The leaves as plain memory; where the signature says two are one tensor, they are."""
-    plain = [leaf.detach().resolve_conj().resolve_neg() for leaf in leaves]
-    for index, spec in enumerate(problem.signature.tensors):
-        if spec.alias_of is not None:
-            plain[index] = plain[spec.alias_of]
-    return plain
 
 
 def _places(problem: Problem, layout: Layout, leaves: "Sequence[Tensor]") -> tuple[Place, ...]:
@@ -780,115 +610,3 @@ def _system_files() -> list[str]:
         "/proc/meminfo",
         "/sys/devices/system/cpu",
     ]
-
-
-class NullSession:
-    """The interface of Session for the device "null": in this process, trusted, without sandbox and without time."""
-
-    def __init__(self, problem: Problem, candidate: Candidate, *, weights: "Mapping[str, Tensor]", **_: Any) -> None:
-        self.problem, self.candidate = problem, candidate
-        self._weights = weights
-        self._module: Any = None
-        self._lost: Failure | None = None
-        self.log = ""
-        self.peak_memory_bytes: int | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def lost(self) -> Failure | None:
-        """The failure that ended the session, if any."""
-        return self._lost
-
-    def start(self) -> Started:
-        """Constructs and loads weights."""
-        from kernelwright.graph.reference import load_text
-        from kernelwright.targets import load_candidate
-
-        problem = self.problem
-        try:
-            reference = load_text(problem.source, problem.name, import_paths=problem.import_paths)
-            self._module = load_candidate(
-                self.candidate,
-                reference.get_init_inputs(),
-                weights=self._weights,
-                training=problem.numerics.training,
-            )
-        except Exception as error:  # a candidate's text may raise anything
-            self._lost = _raised(error)
-        return Started(self._lost, confinement="none: in the judge's own process")
-
-    def load_weights(self, weights: "Mapping[str, Tensor]") -> Loaded:
-        """Replaces all weights and calls prepare() again."""
-        from kernelwright.targets import prepare
-
-        if self._lost:
-            return Loaded(self._lost)
-        try:
-            self._module.load_state_dict(dict(weights))
-            prepare(self._module)
-        except Exception as error:  # as above
-            return Loaded(_raised(error))
-        return Loaded()
-
-    def run(self, leaves: "Sequence[Tensor]", expected: Expected) -> Run:
-        """One call."""
-        window = self.window([leaves], expected, keep=(0,))
-        if window.failure:
-            return Run(window.failure)
-        outputs = window.outputs[0][1]
-        return Run(
-            template=expected.template if all(output is not None for output in outputs) else "",
-            outputs=outputs,
-            changed=(0,) if window.changed else (),
-        )
-
-    def window(self, calls: "Sequence[Sequence[Tensor]]", expected: Expected, *, keep: Collection[int] = ()) -> Window:
-        """The calls, one after the other; no time is taken."""
-        import torch
-
-        from kernelwright.records import unflatten
-
-        if self._lost:
-            return Window(self._lost)
-        outputs, changed = [], []
-        for index, leaves in enumerate(calls):
-            given = [leaf.clone() for leaf in _given(self.problem, leaves)]
-            call = unflatten(self.problem.signature.arguments, given)
-            try:
-                with torch.set_grad_enabled(self.problem.signature.grad):
-                    result = self._module(*call["args"], **call["kwargs"])
-                found, template = flatten(result, lambda value: isinstance(value, torch.Tensor))
-            except Exception as error:  # as above
-                return Window(_raised(error))
-            if not all(torch.equal(mine, theirs) for mine, theirs in zip(given, leaves, strict=True)):
-                changed.append(index)
-            if index in keep:
-                fits = template == expected.template and Expected.of(result) == expected
-                outputs.append((index, tuple(leaf.detach().clone() if fits else None for leaf in found)))
-        return Window(calls=len(calls), outputs=tuple(outputs), changed=tuple(changed))
-
-    def state(self, like: "Mapping[str, Tensor]") -> State:
-        """Entries of the state_dict."""
-        if self._lost:
-            return State(self._lost)
-        found = self._module.state_dict()
-        return State(tensors=tuple((name, found[name].clone()) for name in like if name in found))
-
-    def close(self) -> None:
-        """Drops the module."""
-        self._module = None
-        self._lost = self._lost or Failure(Status.RUNTIME_ERROR, "the session is closed")
-
-
-def _raised(error: Exception) -> Failure:
-    status = Status.RUNTIME_ERROR
-    if isinstance(error, CompileError):
-        status = Status.COMPILE_ERROR
-    elif isinstance(error, MissingError):
-        status = Status.UNSUPPORTED
-    return Failure(status, f"{type(error).__name__}: {error}"[:_WHY_CHARACTERS])
