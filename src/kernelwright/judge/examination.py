@@ -1,6 +1,7 @@
 """Compares a tensor that came back with what was allowed. Runs in the judge's process only."""
 
 import math
+from dataclasses import replace
 
 import torch
 
@@ -28,10 +29,13 @@ def examine(got: torch.Tensor, wanted: Allowance) -> Difference:
     if not value.is_floating_point():
         bad = (got != value) & ~undecided
         return _report(got, value, bad, torch.zeros_like(allowed), allowed, undecided)
-    close = torch.isfinite(value) & torch.isfinite(got)
     result = got.double()
-    error = torch.where(close, (result - value).abs(), 0.0)
-    excess = error / allowed
+    excess = (result - value).abs_().div_(allowed)
+    worst, place = excess.reshape(-1).max(0)
+    if worst <= 1.0:  # the usual end: everything finite and near; NaN and infinities fail this comparison
+        return _placed(result, value, allowed, int(place), worst=float(worst))
+    close = torch.isfinite(value) & torch.isfinite(got)
+    excess = torch.where(close, excess, 0.0)
     lost = torch.isnan(value) & torch.isnan(own) & ~torch.isnan(got)
     alike_value = _alike(result, value)
     alike_own = _alike(result, own.double())
@@ -90,16 +94,23 @@ def _report(
     # The place shown is the first wrong element of another kind, else the largest excess.
     rank = torch.where(bad & (excess <= 1.0), math.inf, excess) if wrong else excess
     place = int(rank.reshape(-1).argmax())
-    index = tuple(int(part) for part in torch.unravel_index(torch.tensor(place), got.shape)) if got.dim() else ()
-    return Difference(
-        count=got.numel(),
+    return replace(
+        _placed(got, value, allowed, place, worst=float(excess.max())),
         wrong=wrong,
         lost=lost,
         strange=strange,
         undecided=0 if undecided is None else int(undecided.sum()),
+    )
+
+
+def _placed(got: torch.Tensor, value: torch.Tensor, allowed: torch.Tensor, place: int, *, worst: float) -> Difference:
+    """What stands at `place`, with nothing wrong."""
+    index = tuple(int(part) for part in torch.unravel_index(torch.tensor(place), got.shape)) if got.dim() else ()
+    return Difference(
+        count=got.numel(),
         index=index,
         expected=float(value.reshape(-1)[place]),
         got=float(got.reshape(-1)[place]),
         allowed=float(allowed.reshape(-1)[place]),
-        worst=float(excess.max()),
+        worst=worst,
     )

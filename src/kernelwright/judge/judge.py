@@ -246,12 +246,12 @@ class Judge:
                 for place, case in enumerate(plan):
                     stage = Stage.SCREEN if place == 0 else Stage.VERIFY
                     hearing.hear(case, repeat=place == 0, keep=place < pooled)
-                    self._note_oracle(hearing, case, place < pooled)
             if self._timed:
                 stage = goal
                 comparisons = self._time(hearing, rounds, kept)
         except Rejected:
             pass
+        hearing.evidence = replace(hearing.evidence, oracle_note=self._reference.note)
         verdict = self._verdict(hearing, stage, comparisons, began)
         if candidate.baseline and verdict.status is Status.PASSED and hearing.session.lost is None:
             with self._lock:
@@ -262,12 +262,6 @@ class Judge:
         else:
             hearing.session.close()
         return verdict
-
-    def _note_oracle(self, hearing: Hearing, case: Case, kept: bool) -> None:
-        if kept and not hearing.evidence.oracle_note:
-            answer = self._reference.ask(case)[1]
-            if answer is not None and answer.note:
-                hearing.evidence = replace(hearing.evidence, oracle_note=answer.note)
 
     def _time(self, hearing: Hearing, rounds: int, keep: int) -> tuple[Comparison, ...]:
         case = Case("nominal", self._pool.seeds[0], hidden=True)

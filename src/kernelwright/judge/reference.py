@@ -37,7 +37,6 @@ class Answer:
     """Which outputs of the reference lie in an input, in a weight or in another output."""
     informative: bool
     """False where half of some output overflows, or is decided by roundings."""
-    note: str
 
     @property
     def bytes(self) -> int:
@@ -58,6 +57,8 @@ class Reference:
         self._loaded: tuple[str, int] = ("original", 0)
         self._cache: OrderedDict[str, tuple[list[torch.Tensor], Answer | None]] = OrderedDict()
         self._room, self._held = cache_bytes, 0
+        self.note = ""
+        """Where an answer is not float64 throughout: what was done instead, and why."""
 
     @property
     def weightless(self) -> bool:
@@ -105,8 +106,9 @@ class Reference:
             tuple(tuple(result.shape) for result in results),
             tuple(str(result.dtype).removeprefix("torch.") for result in results),
         )
+        self.note = self.note or truth.note
         telling = case.family in _PROBES or all(_telling(item) for item in wanted)
-        return Answer(expected, wanted, mutated, shares, telling, truth.note)
+        return Answer(expected, wanted, mutated, shares, telling)
 
     def run(self, leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The reference as its user runs it, with the weights loaded last."""
