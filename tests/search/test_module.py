@@ -13,23 +13,26 @@ from kernelwright.errors import UsageError
 from kernelwright.records import Brief, Candidate, Problem, SourceFile, Status
 from kernelwright.search.conduct import search
 from kernelwright.writers import Bench
+from kernelwright.writers.eager import EagerWriter
+from kernelwright.writers.replay import ReplayWriter
 
 
 class Wasteful(nn.Module):
-    """Takes the same sine forty times."""
+    """Clips forty times what was clipped the first time."""
 
     def __init__(self) -> None:
         super().__init__()
         self.scale = nn.Parameter(torch.tensor(0.7))
 
     def forward(self, x):
+        x = x * self.scale
         for _ in range(40):
-            y = torch.sin(x) * self.scale
-        return y
+            x = torch.relu(x)
+        return x
 
 
 class OnceWriter:
-    """Takes it once."""
+    """Clips once."""
 
     name = "once"
     baseline = False
@@ -41,12 +44,12 @@ class OnceWriter:
         self.verdict = await bench.submit(once(brief.problem))
 
 
-def once(problem: Problem, wrong: bool = False) -> Candidate:
+def once(problem: Problem, wrong: bool = False, target: str = "torch@cpu") -> Candidate:
     text = (
         "import torch\nfrom reference import Model\n\n\nclass ModelNew(Model):\n"
-        f"    def forward(self, x):\n        return torch.sin(x) * self.scale{' * 1.01' if wrong else ''}\n"
+        f"    def forward(self, x):\n        return torch.relu(x * self.scale){' * 1.01' if wrong else ''}\n"
     )
-    return Candidate("once", "torch@cpu", (SourceFile("model.py", text), SourceFile("reference.py", problem.source)))
+    return Candidate("once", target, (SourceFile("model.py", text), SourceFile("reference.py", problem.source)))
 
 
 def test_a_faster_module_takes_the_place_of_the_original(tmp_path: Path) -> None:
@@ -54,7 +57,7 @@ def test_a_faster_module_takes_the_place_of_the_original(tmp_path: Path) -> None
     with torch.no_grad():
         model.scale.fill_(1.3)
     fast = kernelwright.optimize(
-        model, x, target="cpu", budget="60s", writers=[OnceWriter()], archive=tmp_path / "a.sqlite"
+        model, x, target="cpu", budget="4m", writers=[OnceWriter()], archive=tmp_path / "a.sqlite"
     )
     assert fast is not model and isinstance(fast, nn.Module)
     assert list(fast.state_dict()) == ["scale"]
@@ -76,7 +79,7 @@ def test_where_nothing_wins_the_original_comes_back_with_the_reason(caplog, tmp_
 
     model, writer = Wasteful(), WrongWriter()
     with caplog.at_level(logging.WARNING, "kernelwright"):
-        kept = kernelwright.optimize(model, torch.randn(64, 512), "cpu", "60s", [writer], archive=Archive(None))
+        kept = kernelwright.optimize(model, torch.randn(64, 512), "cpu", "4m", [writer], archive=Archive(None))
     assert kept is model
     assert writer.verdict.status is Status.WRONG_VALUES
     assert "none of 1 candidates passed" in caplog.text
@@ -89,10 +92,16 @@ def test_arguments_that_make_no_sense_are_told() -> None:
         kernelwright.optimize(Wasteful(), torch.zeros(1), target="cpu", budget="soon")
 
 
-def test_the_whole_house_on_the_null_device() -> None:
+def test_the_whole_house_on_the_null_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EagerWriter, "missing", lambda self, target: None)
     from kernelwright.problems import load
 
     file = Path(__file__).parents[2] / "examples" / "gelu_mlp.py"
-    outcome = search(load(f"{file}:MLP", inputs=["f32[8,256]"]), "null", writers=[OnceWriter()], budget_s=30)
-    assert outcome.entries[0].candidate.writer == "eager"
+    problem = load(f"{file}:MLP", inputs=["f32[8,256]"])
+    replayed = ReplayWriter([once(problem, target="null@null")])
+    outcome = search(problem, "null", writers=["eager", replayed], budget_s=30)
+    assert [(entry.candidate.writer, entry.verdict.status) for entry in outcome.entries] == [
+        ("eager", Status.PASSED),
+        ("once", Status.RUNTIME_ERROR),  # it knows another module's weights
+    ]
     assert outcome.best is None and "carry no time" in outcome.reason
