@@ -45,7 +45,7 @@ def from_module(
     _refuse_devices(model, name)
     weights = {key: value.detach() for key, value in model.state_dict().items()}
     numerics = Numerics(training=training, autocast=autocast)
-    with _mode(model, training), torch.no_grad():
+    with _borrowed(model, training), torch.no_grad():
         taken = capture(model, call["args"], call["kwargs"], autocast=autocast)
         names = leaf_names(model, call, name)
         tensors = tuple(spec_of(one, index, leaves) for index, one in enumerate(names))
@@ -78,15 +78,19 @@ def _refuse_devices(model: nn.Module, name: str) -> None:
 
 
 @contextmanager
-def _mode(model: nn.Module, training: bool) -> Iterator[None]:
-    """The model in train or eval mode; each of its modules returns to its own mode afterwards."""
-    before = [(module, module.training) for module in model.modules()]
+def _borrowed(model: nn.Module, training: bool) -> Iterator[None]:
+    """The model in train or eval mode; afterwards each of its modules is in its own mode, each buffer as it was."""
+    modes = [(module, module.training) for module in model.modules()]
+    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     model.train(training)
     try:
         yield
     finally:
-        for module, mode in before:
+        for module, mode in modes:
             module.training = mode
+        with torch.no_grad():
+            for buffer, value in buffers:
+                buffer.copy_(value)
 
 
 def _text(taken: Capture, leaves: Sequence[torch.Tensor], signature: Signature) -> str:
@@ -142,11 +146,13 @@ _SAME_VALUES = (
 def _check_printed(
     subject: Subject, printed: nn.Module, model: nn.Module, leaves: Sequence[torch.Tensor], captured_error: float
 ) -> None:
-    """Raises CaptureError where graph or text computes something else than the user's module."""
+    """Raises CaptureError where graph or text computes something else than the user's module, and ProblemError for
+    a module that draws random numbers."""
     name = subject.problem.name
+    wanted = subject.outputs(model, [leaf.clone() for leaf in leaves])
+    subject.refuse_random(wanted, subject.outputs(model, [leaf.clone() for leaf in leaves], seed=2))
     if captured_error > _AGREES:
         raise CaptureError(f"the graph of {name} computes something else: its relative error is {captured_error:.1g}")
-    wanted = subject.outputs(model, [leaf.clone() for leaf in leaves])
     got = subject.outputs(printed, [leaf.clone() for leaf in leaves])
     for index, (one, other) in enumerate(zip(got, wanted, strict=True)):
         size = float(other.double().abs().nan_to_num(0, 0, 0).max()) if other.numel() else 0.0

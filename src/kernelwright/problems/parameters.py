@@ -77,10 +77,15 @@ def _vary(value: torch.Tensor, name: str, variant: str, seed: int) -> torch.Tens
         return value * 1.5 if variant == "scaled" else value
     channels = value.shape[0]
     if variant == "permuted" and channels > 1:
-        order = Stream(seed, channels, part=2).permutation(channels)
-        return value[torch.from_numpy(order)].contiguous()
+        return value[_order(seed, channels)].contiguous()
     if variant == "permuted":
         return value.reshape(-1)[torch.from_numpy(stream.permutation(value.numel()))].view(value.shape)
     factors = torch.empty(channels, dtype=torch.float64)
     fill(factors, stream.uniform(channels, 53), lambda u: torch.exp2(2 * u - 1))
     return (value.double() * factors.view(-1, *[1] * (value.dim() - 1))).to(value.dtype)
+
+
+def _order(seed: int, channels: int) -> torch.Tensor:
+    """A permutation that moves something."""
+    order = torch.from_numpy(Stream(seed, channels, part=2).permutation(channels))
+    return order.roll(1) if torch.equal(order, torch.arange(channels)) else order

@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from kernelwright.errors import ProblemError, UnknownNameError, UsageError
 from kernelwright.records import Constant
 
-LARGEST_MS = 20.0
+LARGEST_MS = 10.0
 """Of one eager call, by an estimate: a problem's sizes, and so its digest, must not depend on how busy or how fast the
-machine is. The aim is 2 to 50 ms on two cores."""
+machine is. The aim is 2 to 50 ms on two cores, and the judge draws many inputs: rather small than large."""
 LARGEST_BYTES = 1 << 30
 
 _BATCH = re.compile(r"batch|^(b|bs|n_?samples)$", re.IGNORECASE)
-_NOT_A_SIZE = re.compile(
-    r"kernel|stride|pad|dilat|group|head|layer|class|expert|seed|num_blocks|pool", re.IGNORECASE
-)
+_NOT_A_SIZE = re.compile(r"kernel|stride|pad|dilat|group|head|layer|class|expert|seed|num_blocks|pool", re.IGNORECASE)
 _SMALL = 8
 """A constant of at most so much is a count or an index rather than a size."""
 _WIDTH = re.compile(
@@ -29,7 +27,7 @@ _WIDTH = re.compile(
 """Sizes that weights have too. They shrink last: a narrow model is another model, fewer rows are only fewer."""
 _FLOORS = ((4, None, None), (4, 32, None), (4, 32, 64), (2, 16, 32), (1, 4, 8))
 """Of each round the least batch, least length (sequence, image, rows) and least width; None: not in this round."""
-_TOLERATED = 40.0
+_TOLERATED = 200.0
 """How many times too slow a problem may stay if nothing can be reduced any more: two seconds a call."""
 
 
@@ -134,7 +132,7 @@ def explicit(text: str, scale: str) -> dict[str, int]:
 
 
 def automatic(text: str, weigh: Callable[[str], float]) -> dict[str, int]:
-    """Values of the constants for which `weigh` gives at most 1, or the least that halving reaches, up to 40.
+    """Values of the constants for which `weigh` gives at most 1, or the least that halving reaches, up to 200.
 
     `weigh(text)` says how many times too costly a text is, and raises ProblemError where its sizes do not fit each
     other. One constant at a time is halved: batches first, then lengths, then widths, of each the largest; one that

@@ -67,20 +67,23 @@ class Subject:
             raise ProblemError(f"forward of {self.problem.name} returns no tensor, so there is nothing to compare")
         return found
 
-    def refuse_unrepeatable(self, model: nn.Module, leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """What the first call of `model` returns. Raises ProblemError where another run gives another result."""
-        name = self.problem.name
-        first = self.outputs(model, leaves)
-        if not _agree(first, self.outputs(self.build(), leaves, seed=2)):
+    def refuse_random(self, one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> None:
+        """Raises ProblemError where the results under two seeds of torch's own generator differ."""
+        if not _agree(one, other):
             advice = "leave out --train-mode" if self.problem.numerics.training else "pass what it draws as an input"
             raise ProblemError(
-                f"{name} draws random numbers in forward (as dropout does while training): two runs on the same input "
-                f"differ, so there is nothing to hold a candidate to; {advice}"
+                f"{self.problem.name} draws random numbers in forward (as dropout does while training): two runs on "
+                f"the same input differ, so there is nothing to hold a candidate to; {advice}"
             )
+
+    def refuse_unrepeatable(self, model: nn.Module, leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """What the first call of `model` returns. Raises ProblemError where another run gives another result."""
+        first = self.outputs(model, leaves)
+        self.refuse_random(first, self.outputs(self.build(), leaves, seed=2))
         if not _agree(first, self.outputs(model, leaves)):
             raise ProblemError(
-                f"{name} keeps state between calls: a second call with the same input gives another result, so there "
-                "is nothing to hold a candidate to"
+                f"{self.problem.name} keeps state between calls: a second call with the same input gives another "
+                "result, so there is nothing to hold a candidate to"
             )
         return first
 

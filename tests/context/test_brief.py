@@ -1,0 +1,145 @@
+"""What a writer is told, and how much of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from kernelwright.context import brief
+from kernelwright.context.section import cut, fenced
+from kernelwright.plugins import members
+from kernelwright.records import (
+    Candidate,
+    Comparison,
+    Constant,
+    Environment,
+    Facts,
+    Finding,
+    Numerics,
+    Parent,
+    Problem,
+    Range,
+    Signature,
+    SourceFile,
+    Stage,
+    Status,
+    TensorSpec,
+    Timing,
+    Verdict,
+)
+
+FACTS = Facts(
+    "cpu", "a chip", "x86_64", ("avx2",), 2, 16 << 30, (32768, 1 << 20), 20.0, (100.0,), (("float32", 120.0),)
+)
+PROBLEM = Problem(
+    "Net",
+    "class Model: ...\n",
+    Signature(
+        (
+            TensorSpec("x", "float32", (Range(1, 8, 4), 512)),
+            TensorSpec("n", "int64", (4,), low=0, high=9),
+            TensorSpec("y", "float32", (4, 512), stride=(1, 4)),
+            TensorSpec("z", "float32", (4, 512), alias_of=2),
+        ),
+        '{"dict": {"args": [{"tensor": 0}, [{"tensor": 1}, 3]], '
+        '"kwargs": {"dict": {"y": {"tensor": 2}, "z": {"tensor": 3}}}}}',
+    ),
+)
+
+
+def parent(
+    label: str, status: Status = Status.PASSED, log: str = "", baseline: bool = False, text: str = "pass"
+) -> Parent:
+    candidate = Candidate(
+        "template", "cpp@cpu", (SourceFile("model.py", text),), label=label, note="tried", baseline=baseline
+    )
+    passed = status is Status.PASSED
+    verdict = Verdict(
+        candidate.digest,
+        PROBLEM.digest,
+        "cpp@cpu",
+        status,
+        Stage.TIME if passed else Stage.VERIFY,
+        Environment(FACTS, "Linux", "3.11", "2.13", 2),
+        () if passed else (Finding("values", False, "row 3 is off by 0.2"),),
+        Timing((10.0,), "slope") if passed else None,
+        comparisons=(Comparison("eager", "d", Timing((20.0,), "slope"), 2.0, 1.9, 2.1),) if passed else (),
+        log=log,
+    )
+    return Parent(candidate, verdict)
+
+
+def test_sections_in_order() -> None:
+    told = brief(PROBLEM, "cpu", FACTS, [parent("a")], 30.0, 3)
+    assert [section.name for section in told.sections] == ["problem", "facts", "history"]
+    assert (told.target, told.budget_s, told.attempts) == ("cpu", 30.0, 3)
+    assert list(members("context", "Section")) == ["facts", "history", "problem"]
+
+
+def test_no_history_no_section() -> None:
+    assert [section.name for section in brief(PROBLEM, "cpu", FACTS).sections] == ["problem", "facts"]
+
+
+def test_the_problem_is_told() -> None:
+    scaled = replace(
+        PROBLEM,
+        constants=(Constant("batch", 128, 4),),
+        numerics=Numerics(True, autocast="bfloat16"),
+        opaque="it branches",
+    )
+    text = brief(scaled, "cpu", FACTS).sections[0].text
+    for words in (
+        "class Model: ...",
+        "forward(x, [n, 3], y=y, z=z)",
+        "`x`: float32 (1..8 (timed at 4), 512)",
+        "`n`: int64 (4), values from 0 to 9",
+        "strides (1, 4)",
+        "the very tensor `y`",
+        "batch 128 -> 4",
+        "train mode, inside an autocast region of bfloat16",
+        "no graph: it branches",
+    ):
+        assert words in text
+
+
+def test_the_users_own_text_comes_first() -> None:
+    text = brief(replace(PROBLEM, readable="class Mine: ..."), "cpu", FACTS).sections[0].text
+    assert text.index("class Mine") < text.index("class Model")
+
+
+def test_facts() -> None:
+    text = brief(PROBLEM, "cpu", FACTS).sections[1].text
+    for words in (
+        "a chip",
+        "2 threads",
+        "avx2",
+        "16 GB, 20 GB/s",
+        "L1 data cache: 32 kB, 100 GB/s",
+        "L2 data cache: 1 MB\n",
+    ):
+        assert words in text
+
+
+def test_history() -> None:
+    parents = [parent("best", text="the best text"), parent("bad", Status.WRONG_VALUES, log="it said no")]
+    text = brief(PROBLEM, "cpu", FACTS, parents).sections[2].text
+    for words in ("2.00x over eager (1.90 to 2.10)", "row 3 is off by 0.2", "it said no", "the best text", "10.0 us"):
+        assert words in text
+
+
+@pytest.mark.parametrize("size", [100, 50_000])
+def test_every_section_keeps_its_limit(size: int) -> None:
+    long = "x = 1\n" * size
+    parents = [parent(str(index), text=long, log=long) for index in range(40)]
+    told = brief(replace(PROBLEM, source=long, readable=long), "cpu", FACTS, parents)
+    limits = {kind.name: kind.limit for kind in members("context", "Section").values()}  # type: ignore[attr-defined]
+    assert all(len(section.text) <= limits[section.name] for section in told.sections)
+
+
+def test_cut_keeps_whole_lines_and_says_so() -> None:
+    text = cut("abc\n" * 100, 120)
+    assert len(text) <= 120 and text.startswith("abc\nabc") and text.endswith("more characters)")
+    assert cut("abc", 3) == "abc"
+
+
+def test_a_fence_is_longer_than_what_it_holds() -> None:
+    assert fenced("a\n```\nb").startswith("````python\n")
