@@ -328,7 +328,7 @@ HOSTILE = {
     "bombs": ("while True: os.fork()", Status.RUNTIME_ERROR, "PermissionError"),
     "starts threads": (
         "threading.stack_size(64 << 20)\n"
-        "ts = [threading.Thread(target=time.sleep, args=(99,)) for _ in range(100000)]\n"
+        "ts = [threading.Thread(target=time.sleep, args=(99,)) for _ in range(1000)]\n"
         "for t in ts: t.start()",
         Status.RUNTIME_ERROR,
         "",
