@@ -11,11 +11,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from kernelwright import problems
 from kernelwright.judge import Gate, Judge, Settings
 from kernelwright.judge.session import SessionSettings
 from kernelwright.records import Candidate, Problem, SourceFile, Status, Verdict, Weight
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Two threads that wait for each other on a busy machine make small tensors a hundred times slower."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
 
 HERE = Path(__file__).parent
 RANGES = {"ranged": ["f32[1..64@48,96]"]}

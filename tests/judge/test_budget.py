@@ -1,5 +1,7 @@
 """The error budget: honest evaluations lie well inside, steps of lower precision far outside, at every scale."""
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -8,6 +10,16 @@ from kernelwright.judge import budget
 from kernelwright.judge.budget import allowances, row_length
 from kernelwright.judge.examination import alike, examine
 from kernelwright.judge.oracle import oracle
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Two threads that wait for each other on a busy machine make small tensors a hundred times slower."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
 
 torch.manual_seed(5)
 WEIGHT = torch.randn(64, 512) * 0.05
@@ -170,3 +182,26 @@ def test_alike_takes_nan_for_equal():
 
 def test_empty_outputs_are_fine():
     assert judged(lambda x: x * 2, torch.ones(0, 5), torch.ones(0, 5)).count == 0
+
+
+PUBLISHED = {
+    "zeros for a softmax of 65536": (lambda x: torch.softmax(x, -1), (4, 65536), torch.zeros_like),
+    "zeros for a Frobenius norm": (lambda x: x / torch.norm(x), (256, 1024), torch.zeros_like),
+    "a uniform answer for a flat softmax": (
+        lambda x: torch.softmax(F.linear(x, WEIGHT) * 0.01, -1), (16, 512), lambda own: torch.full_like(own, 1 / 64)
+    ),
+    "half of a mean": (
+        lambda x: (x * x).mean(), (512, 512), lambda own: own * (1 + 1e-3)
+    ),
+    "one for a hinge loss": (
+        lambda x: torch.clamp(1 - x * 1e-3, min=0).mean(), (512, 512), torch.ones_like
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_shortcuts_are_outside(name):
+    """What passes an absolute tolerance of 1e-4 (notes of KernelBench's users) does not pass a relative budget."""
+    reference, shape, answer = PUBLISHED[name]
+    x = torch.rand(shape)
+    assert judged(reference, x, answer(reference(x))).worst > 10

@@ -1,11 +1,24 @@
 """The survey calls a problem degenerate exactly where an answer that looks at nothing passes."""
 
+from collections.abc import Iterator
+
 import pytest
+import torch
 
 from kernelwright import problems
 from kernelwright.judge.cases import Pool
 from kernelwright.judge.degenerate import survey
 from kernelwright.judge.reference import Reference
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Two threads that wait for each other on a busy machine make small tensors a hundred times slower."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
 
 FILE = """
 import torch

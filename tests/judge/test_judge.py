@@ -13,6 +13,16 @@ from kernelwright.judge import JUDGE_VERSION, Gate, Judge, Settings
 from kernelwright.judge.session import SessionSettings
 from kernelwright.records import Candidate, Case, Problem, SourceFile, Stage, Status, Weight
 
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Two threads that wait for each other on a busy machine make small tensors a hundred times slower."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 SETTINGS = Settings(
     rounds=3, confirm_rounds=5, trial_rounds=2, window_us=500.0, session=SessionSettings(call_s=5.0, threads=1)
 )

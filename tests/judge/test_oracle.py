@@ -1,11 +1,23 @@
 """The oracle equals a reference rewritten in float64 by hand, whatever the module does with dtypes."""
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from kernelwright.judge.oracle import oracle
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Two threads that wait for each other on a busy machine make small tensors a hundred times slower."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
 
 WOBBLE = 2.0**-24
 
