@@ -299,6 +299,18 @@ def test_residual_is_written_once_beside_its_norm() -> None:
     assert len(fusion.results) == 2
 
 
+def test_results_of_equal_kernels_keep_apart() -> None:
+    """The residual of one layer is an argument of the next layer's kernel, which is the same kernel."""
+
+    def forward(m, x):
+        for _ in range(3):
+            x = x + F.layer_norm(x, (64,)) @ m.weight
+        return x
+
+    low = verify(Of(forward, weight=torch.randn(64, 64)), torch.randn(50, 64))
+    assert len(low.fusions) < len(kernels(low))
+
+
 def test_dynamic_sizes() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:

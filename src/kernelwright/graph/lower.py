@@ -61,6 +61,7 @@ class _Lowerer:
         self.fusions: dict[Fusion, str] = {}
         """Kernels by what they compute, nameless: equal layers of a model share theirs."""
         self.names: set[str] = set()
+        self.prepared: dict[Source, Node] = {}
 
     def lowered(self) -> Lowering:
         order = {node: place for place, node in enumerate(self.old.nodes)}
@@ -99,6 +100,11 @@ class _Lowerer:
 
     def _ready(self, source: Source) -> Node:
         """A node whose memory is exactly that of the operand as the kernel reads it."""
+        if source not in self.prepared:
+            self.prepared[source] = self._prepared(source)
+        return self.prepared[source]
+
+    def _prepared(self, source: Source) -> Node:
         node, value = self.env[source.node], tensor_of(source.node)
         if source.order is not None:
             order = list(source.order)

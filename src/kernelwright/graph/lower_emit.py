@@ -12,7 +12,7 @@ from torch.fx.node import Node
 
 from kernelwright.graph.lower_groups import Group
 from kernelwright.graph.lower_layout import Place, memory_order, operand_place
-from kernelwright.graph.lower_rules import SCALARS
+from kernelwright.graph.lower_rule import SCALARS
 from kernelwright.graph.node import VIEWS, example_size, expression, shape_of, tensor_of
 from kernelwright.loops import (
     Constant,

@@ -15,7 +15,8 @@ from torch import fx
 from torch.fx.node import Node
 
 from kernelwright.graph.lower_layout import Layout, layout, memory_order
-from kernelwright.graph.lower_rules import FIRST_OF, Rule, rule_of
+from kernelwright.graph.lower_rule import Rule
+from kernelwright.graph.lower_rules import FIRST_OF, rule_of
 from kernelwright.graph.node import example_size, tensor_of
 
 LARGEST_GROUP = 64

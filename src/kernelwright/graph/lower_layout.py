@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 from torch.fx.node import Node
 
-from kernelwright.graph.lower_rules import Rule
+from kernelwright.graph.lower_rule import Rule
 from kernelwright.graph.node import example_size, expression, is_contiguous, same_size, shape_of
 
 Place = tuple[tuple[int, ...], ...]

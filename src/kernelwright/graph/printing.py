@@ -219,7 +219,8 @@ class ModuleText:
         for node in self.calls:
             written = self._statement(node)
             lines += written
-            alive += [node] if written else []
+            if written:  # the results of a kernel live each for itself
+                alive += list(node.users) if _has_several(node) else [node]
             dead = [other for other in alive if self.last_use.get(other) is node]
             alive = [other for other in alive if other not in dead]
             kept = {self.names[other] for other in alive}
@@ -386,6 +387,11 @@ def _chained(node: Node) -> bool:
         return False
     (user,) = node.users
     return user.target in METHODS and user.all_input_nodes.count(node) == 1 and user.args[0] is node
+
+
+def _has_several(node: Node) -> bool:
+    """Whether the node is a kernel with several results, each taken by a getitem."""
+    return isinstance(node.target, KernelCall) and isinstance(node.meta["val"], (tuple, list))
 
 
 def _written_at(node: Node) -> Node:

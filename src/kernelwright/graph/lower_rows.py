@@ -1,0 +1,235 @@
+"""Rules of operators that reduce: sums and extremes, softmax, and normalisations of rows."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx.node import Node
+
+from kernelwright.graph.lower_rule import (
+    SCALARS,
+    Keep,
+    Reduce,
+    Rule,
+    Use,
+    apply,
+    cast,
+    const,
+    each,
+    plus,
+    right_aligned,
+    shape_of_value,
+    times,
+)
+from kernelwright.graph.node import expression
+from kernelwright.loops import Expression, Op, Reduction, ScalarType
+
+aten = torch.ops.aten
+
+
+def _dims(given: Any, ndim: int) -> tuple[int, ...]:
+    """Dimensions as non-negative numbers; None or an empty list means all."""
+    listed = [given] if isinstance(given, int) else list(given or range(ndim))
+    return tuple(sorted(dim % ndim for dim in listed)) if ndim else ()
+
+
+def _count(space: Sequence[Any], dims: Sequence[int]) -> int | None:
+    """How many elements are reduced into one; None where that is not static."""
+    count = 1
+    for dim in dims:
+        size = expression(space[dim])
+        if not isinstance(size, int):
+            return None
+        count *= size
+    return count
+
+
+def _reduced_result(ndim: int, dims: Sequence[int], kept: bool) -> tuple[tuple[int, ...], ...]:
+    return tuple(() if dim in dims else (dim,) for dim in range(ndim) if kept or dim not in dims)
+
+
+def _argument(node: Node, place: int, name: str, default: Any) -> Any:
+    return node.args[place] if len(node.args) > place else node.kwargs.get(name, default)
+
+
+def _reducing(
+    compute: Callable[[Expression, Reduce, Keep, int], Expression | None],
+) -> Callable[[Node], Rule | None]:
+    """A rule for operators of the form op(x, dims, keepdim). `compute` gets the number of reduced elements as well."""
+
+    def make(node: Node) -> Rule | None:
+        source = node.args[0]
+        if not isinstance(source, Node) or not isinstance(source.meta.get("val"), Tensor):
+            return None
+        space = shape_of_value(source.meta["val"])
+        own = SCALARS.get(node.meta["val"].dtype)
+        dims = _dims(_argument(node, 1, "dim", None), len(space))
+        count = _count(space, dims)
+        if own is None or not dims or not count:
+            return None
+        keep_dims = len(shape_of_value(node.meta["val"])) == len(space)
+        result = _reduced_result(len(space), dims, keep_dims)
+
+        def run(values: Sequence[Expression], reduce: Reduce, keep: Keep) -> Expression:
+            value = compute(cast(values[0], own), reduce, keep, count)
+            assert value is not None
+            return cast(value, own)
+
+        return Rule(space, (Use(source, each(space)),), result, run, reduced=dims)
+
+    return make
+
+
+def _variance(x: Expression, reduce: Reduce, keep: Keep, count: int, correction: float) -> Expression:
+    """Two passes: the mean, then the squares of what is left. Nothing cancels."""
+    mean = keep("mean", times(reduce("sum", x, Reduction.SUM), 1 / count))
+    left = keep("centered", apply(Op.SUB, x, mean))
+    total = reduce("squares", apply(Op.MUL, left, left), Reduction.SUM)
+    return times(total, 1 / (count - correction))
+
+
+def _var(node: Node) -> Rule | None:
+    correction = node.kwargs.get("correction", 1)
+    correction = 1 if correction is None else correction
+    if not isinstance(correction, (int, float)) or not node.meta["val"].dtype.is_floating_point:
+        return None
+    rule = _reducing(lambda x, reduce, keep, count: _variance(x, reduce, keep, count, correction))(node)
+    if rule is None or (_count(rule.space, rule.reduced) or 0) <= correction:
+        return None
+    return rule
+
+
+def _mean(node: Node) -> Rule | None:
+    if not node.meta["val"].dtype.is_floating_point:
+        return None
+    return _reducing(lambda x, reduce, keep, count: times(reduce("sum", x, Reduction.SUM), 1 / count))(node)
+
+
+def _sum(node: Node) -> Rule | None:
+    return _reducing(lambda x, reduce, keep, count: reduce("sum", x, Reduction.SUM))(node)
+
+
+def _extreme(reduction: Reduction) -> Callable[[Node], Rule | None]:
+    def make(node: Node) -> Rule | None:
+        if not node.meta["val"].dtype.is_floating_point:
+            return None
+        return _reducing(lambda x, reduce, keep, count: reduce(reduction.value, x, reduction))(node)
+
+    return make
+
+
+def _vector_norm(node: Node) -> Rule | None:
+    """The Euclidean norm, where squares neither overflow nor vanish more than torch's own do."""
+    if _argument(node, 1, "ord", 2) != 2 or node.kwargs.get("dtype") is not None:
+        return None
+    dims = _argument(node, 2, "dim", None)
+    source = node.args[0]
+    if not isinstance(source, Node) or not node.meta["val"].dtype.is_floating_point:
+        return None
+    space = shape_of_value(source.meta["val"])
+    reduced = _dims(dims, len(space))
+    kept = len(shape_of_value(node.meta["val"])) == len(space)
+    result = _reduced_result(len(space), reduced, kept)
+    own = SCALARS.get(node.meta["val"].dtype)
+    if own is None or not _count(space, reduced) or not reduced:
+        return None
+
+    def run(values: Sequence[Expression], reduce: Reduce, keep: Keep) -> Expression:
+        x = cast(values[0], own)
+        return apply(Op.SQRT, reduce("squares", apply(Op.MUL, x, x), Reduction.SUM))
+
+    return Rule(space, (Use(source, each(space)),), result, run, reduced=reduced)
+
+
+def _softmax(node: Node) -> Rule | None:
+    return _softmax_like(node, logarithm=False)
+
+
+def _log_softmax(node: Node) -> Rule | None:
+    return _softmax_like(node, logarithm=True)
+
+
+def _softmax_like(node: Node, logarithm: bool) -> Rule | None:
+    source, dim = node.args[:2]
+    own = SCALARS.get(node.meta["val"].dtype)
+    if own is None or not own.floating or not isinstance(source, Node):
+        return None
+    space = shape_of_value(node.meta["val"])
+    dims = _dims(dim, len(space))
+    if not dims or not _count(space, dims):
+        return None
+
+    def run(values: Sequence[Expression], reduce: Reduce, keep: Keep) -> Expression:
+        x = keep("x", cast(values[0], own))
+        centered = keep("centered", apply(Op.SUB, x, reduce("largest", x, Reduction.MAXIMUM)))
+        e = keep("e", apply(Op.EXP, centered))
+        total = reduce("total", e, Reduction.SUM)
+        if logarithm:
+            return apply(Op.SUB, centered, keep("log_total", apply(Op.LOG, total)))
+        return apply(Op.MUL, e, keep("inverse", apply(Op.DIV, const(1, own), total)))
+
+    uses = (Use(source, each(space)),)
+    return Rule(space, uses, each(space), run, reduced=dims, heavy=True)
+
+
+def _normalised(
+    own: ScalarType, count: int, eps: float, weight: bool, bias: bool
+) -> Callable[[Sequence[Expression], Reduce, Keep], Expression]:
+    def run(values: Sequence[Expression], reduce: Reduce, keep: Keep) -> Expression:
+        given = [cast(value, own) for value in values]
+        x = keep("x", given[0])
+        mean = keep("mean", times(reduce("sum", x, Reduction.SUM), 1 / count))
+        left = keep("centered", apply(Op.SUB, x, mean))
+        squares = reduce("squares", apply(Op.MUL, left, left), Reduction.SUM)
+        result: Expression = apply(Op.MUL, left, keep("scale", apply(Op.RSQRT, plus(times(squares, 1 / count), eps))))
+        if weight:
+            result = apply(Op.MUL, result, given[1])
+        return apply(Op.ADD, result, given[-1]) if bias else result
+
+    return run
+
+
+def layer_norm(node: Node, source: Node) -> Rule | None:
+    x, normalized, weight, bias, eps = source.args
+    own = SCALARS.get(node.meta["val"].dtype)
+    space = shape_of_value(node.meta["val"])
+    dims = tuple(range(len(space) - len(normalized), len(space)))  # type: ignore[arg-type]
+    count = _count(space, dims)
+    if own is None or not isinstance(x, Node) or not count:
+        return None
+    given = [item for item in (x, weight, bias) if isinstance(item, Node)]
+    uses = tuple(Use(item, right_aligned(shape_of_value(item.meta["val"]), space)) for item in given)
+    run = _normalised(own, count, float(eps), isinstance(weight, Node), isinstance(bias, Node))  # type: ignore[arg-type]
+    return Rule(space, uses, each(space), run, reduced=dims, heavy=True)
+
+
+def group_norm(node: Node, source: Node) -> Rule | None:
+    """In the space (N, groups, channels of a group, positions...); x and the result have another shape of it."""
+    x, weight, bias, _, channels, _, groups, eps = source.args
+    value = node.meta["val"]
+    own = SCALARS.get(value.dtype)
+    if own is None or not isinstance(x, Node) or not isinstance(channels, int) or not isinstance(groups, int):
+        return None
+    shape = shape_of_value(value)
+    space = (shape[0], groups, channels // groups, *shape[2:])
+    dims = tuple(range(2, len(space)))
+    count = _count(space, dims)
+    if not count:
+        return None
+    given = [item for item in (x, weight, bias) if isinstance(item, Node)]
+    uses = tuple(Use(item, None if item is x else ((1, 2),)) for item in given)
+    run = _normalised(own, count, float(eps), isinstance(weight, Node), isinstance(bias, Node))  # type: ignore[arg-type]
+    return Rule(space, uses, None, run, reduced=dims, heavy=True)
+
+
+ROWS: dict[Any, Callable[[Node], Rule | None]] = {
+    aten.sum.dim_IntList: _sum,
+    aten.mean.dim: _mean,
+    aten.amax.default: _extreme(Reduction.MAXIMUM),
+    aten.amin.default: _extreme(Reduction.MINIMUM),
+    aten.var.correction: _var,
+    aten.linalg_vector_norm.default: _vector_norm,
+    aten._softmax.default: _softmax,
+    aten._log_softmax.default: _log_softmax,
+}
