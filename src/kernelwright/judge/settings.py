@@ -22,9 +22,9 @@ class Settings:
     trial_rounds: int = 3
     window_us: float = 2000.0
     """About how long a timed window is."""
-    kept_calls: int = 1
+    kept_calls: int = 2
     """Timed calls verified in a submission; a confirmation verifies `confirm_kept_calls`."""
-    confirm_kept_calls: int = 3
+    confirm_kept_calls: int = 4
     cache_bytes: int = 1 << 30
     """What inputs and oracle results of the pool may occupy; beyond it they are computed again."""
     survey: bool = True
