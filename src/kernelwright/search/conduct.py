@@ -32,6 +32,9 @@ CONFIRM_S = 25.0
 LINGER_S = 10.0
 """How long candidates in the judge's hands when the time is up may still take."""
 
+BUSY = 0.25
+"""A noise floor above this says that something else is using the machine, and whoever watches is told."""
+
 WHOLE_FIRST = 0.3
 """Of the budget, at most, for proposals for a large module as a whole before its pieces are searched."""
 
@@ -127,7 +130,7 @@ def conduct(
     docket = Docket(court, journal)
     hunt = _Hunt(plan, court, journal, docket, deadline, {})
     journal.event(EventKind.STARTED, message=f"{plan.problem.name} on {plan.device}, {plan.budget_s:.0f} s")
-    interrupted = False
+    interrupted, unfinished = False, 0
     best: Entry | None = None
     writing = _Writing(lambda: _write_all(hunt))
     try:
@@ -143,6 +146,7 @@ def conduct(
             journal.event(EventKind.NOTE, message="interrupted: confirming the best so far; Ctrl-C again stops at once")
             writing.stop()
             docket.abandon()
+        unfinished = len(docket.pending)
         best = None if stop and stop.is_set() else _confirm(hunt)
     except KeyboardInterrupt:
         interrupted = True
@@ -154,7 +158,7 @@ def conduct(
         target=plan.device,
         entries=journal.entries,
         best=best,
-        reason=_reason(journal.entries, best, interrupted),
+        reason=_reason(journal.entries, best, interrupted, unfinished),
         skipped=tuple(hunt.skipped.items()),
         started_at=journal.started_at,
         spent_s=deadline.spent_s,
@@ -265,6 +269,10 @@ def _confirm(hunt: _Hunt) -> Entry | None:
     if not select.challengers(hunt.journal.entries, 0.0):
         return None
     noise = hunt.court.judge.noise_floor
+    if noise > BUSY:
+        hunt.journal.event(
+            EventKind.NOTE, message=f"other work disturbs the clock: equal kernels differ by {noise:.0%}"
+        )
     tried: set[str] = set()
     while True:
         waiting = [e for e in select.challengers(hunt.journal.entries, noise) if e.candidate.digest not in tried]
@@ -279,7 +287,7 @@ def _confirm(hunt: _Hunt) -> Entry | None:
             return Entry(candidate, verdict)
 
 
-def _reason(entries: Sequence[Entry], best: Entry | None, interrupted: bool) -> str:
+def _reason(entries: Sequence[Entry], best: Entry | None, interrupted: bool, unfinished: int) -> str:
     """One sentence: why the winner won, or why the original stays."""
     rivals = select.baselines(entries)
     if best:
@@ -295,6 +303,8 @@ def _reason(entries: Sequence[Entry], best: Entry | None, interrupted: bool) -> 
     fastest = rivals[0].candidate.title
     others = [entry for entry in entries if not entry.candidate.baseline]
     if not others:
+        if unfinished:
+            return f"the time was up while {unfinished} candidates were still judged; only {fastest} is timed"
         return f"no writer proposed anything{cut}; the fastest baseline is {fastest}"
     fit = select.ranked(entries)
     if not fit:
@@ -303,4 +313,4 @@ def _reason(entries: Sequence[Entry], best: Entry | None, interrupted: bool) -> 
     stands = f"the closest, {fit[0].candidate.title}, stands at {speedup:.2f}x of it"
     if speedup > 1:
         stands += f", and with 95 % certainty only above {low:.2f}x"
-    return f"no candidate beat {fastest} beyond the noise{cut}; {stands}"
+    return f"no candidate beat {fastest} beyond this machine's noise{cut}; {stands}"
