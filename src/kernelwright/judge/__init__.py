@@ -8,7 +8,7 @@ from kernelwright.judge.settings import JUDGE_VERSION, Settings
 if TYPE_CHECKING:
     from kernelwright.judge.judge import Judge as Judge
 
-__all__ = ["JUDGE_VERSION", "Gate", "Judge", "Settings"]
+__all__ = ["Gate", "JUDGE_VERSION", "Judge", "Settings"]  # noqa: RUF022  (sorted as the test of faces sorts)
 
 
 def __getattr__(name: str) -> Any:

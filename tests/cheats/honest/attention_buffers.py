@@ -1,6 +1,7 @@
 # problem: attention
 # with: reference.py
 """Works in buffers of its own that every call uses again; the result is fresh memory."""
+
 import torch
 from reference import Model
 from torch import nn

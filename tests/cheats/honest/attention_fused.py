@@ -1,6 +1,7 @@
 # problem: attention
 # with: reference.py
 """The library's fused attention."""
+
 from reference import Model
 from torch.nn import functional as F
 

@@ -1,6 +1,7 @@
 # problem: conv
 # with: reference.py
 """The batch norm's statistics folded into the convolution, in float64, whenever weights change."""
+
 import torch
 from reference import Model
 from torch import nn

@@ -1,5 +1,6 @@
 # problem: conv
 """The convolution as a product of matrices, its result a view made contiguous."""
+
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,5 +1,6 @@
 # problem: half
 """Two halves of the sum, each in bfloat16, added in float32."""
+
 import torch
 from torch import nn
 

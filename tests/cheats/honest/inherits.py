@@ -1,6 +1,7 @@
 # problem: mlp
 # with: reference.py
 """A subclass of the reference that packs its weights in prepare()."""
+
 import torch
 from reference import Model
 

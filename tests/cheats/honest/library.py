@@ -1,5 +1,6 @@
 # problem: mlp
 """The library's own kernels, called in another way."""
+
 import torch
 from torch import nn
 

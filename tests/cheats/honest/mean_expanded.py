@@ -1,5 +1,6 @@
 # problem: mean
 """Row sums first, then their sum; a product instead of a square."""
+
 import torch
 from torch import nn
 

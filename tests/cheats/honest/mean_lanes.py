@@ -1,5 +1,6 @@
 # problem: mean
 """Sixteen running sums, folded at the end."""
+
 from torch import nn
 
 

@@ -2,9 +2,11 @@
 # target: cpp@cpu
 # with: gate.cpp
 """C++ for any number of rows."""
-import kernelwright
+
 import torch
 from torch import nn
+
+import kernelwright
 
 
 class ModelNew(nn.Module):

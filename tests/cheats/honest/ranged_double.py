@@ -1,5 +1,6 @@
 # problem: ranged
 """Computes in float64 and rounds at the end."""
+
 import torch
 from torch import nn
 

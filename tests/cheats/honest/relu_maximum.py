@@ -1,5 +1,6 @@
 # problem: relu
 """clamp keeps NaN."""
+
 from torch import nn
 
 

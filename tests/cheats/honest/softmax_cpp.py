@@ -2,9 +2,11 @@
 # target: cpp@cpu
 # with: softmax.cpp
 """Plain C++, one row after the other."""
-import kernelwright
+
 import torch
 from torch import nn
+
+import kernelwright
 
 
 class ModelNew(nn.Module):

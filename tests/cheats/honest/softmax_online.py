@@ -1,5 +1,6 @@
 # problem: softmax
 """Blocks of columns with a running maximum, as attention kernels do."""
+
 import torch
 from torch import nn
 

@@ -1,5 +1,6 @@
 # problem: top
 """By sorting; another index of an equal value may come first."""
+
 import torch
 from torch import nn
 
