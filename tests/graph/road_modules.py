@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -113,4 +113,39 @@ ROADS = {
     "recurrent": Road(Recurrent, (5, 4, 32)),
     "causal_attention": Road(CausalAttention, (5, 16, 32)),
     "tied": Road(Tied, (7, 32)),
+}
+
+
+class Pair(NamedTuple):
+    first: Tensor
+    second: Tensor
+
+
+class Of(nn.Module):
+    """A module of a function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
+X = torch.randn(4, 6)
+CALLS: dict[str, tuple[nn.Module, tuple[Any, ...], dict[str, Any]]] = {
+    "nested outputs": (Of(lambda x: {"a": [x + 1, (x * 2, None)], "n": 3}), (X,), {}),
+    "named tuple": (Of(lambda x: Pair(x + 1, x.t())), (X,), {}),
+    "nested inputs": (Of(lambda xs, scale: xs["a"][0] * scale + xs["b"]), ({"a": [X], "b": X * 2}, 3.0), {}),
+    "keywords": (Of(lambda x, *, mask=None, flag=True: x * mask if flag else x), (X,), {"mask": X > 0, "flag": True}),
+    "integers": (Of(lambda x, i: F.embedding(i, x)), (X, torch.tensor([[0, 3], [1, 1]])), {}),
+    "booleans": (Of(lambda x, keep: torch.where(keep, x, -x)), (X, X > 0), {}),
+    "bfloat16": (Of(lambda x: F.gelu(x) + 1), (X.bfloat16(),), {}),
+    "passed through": (Of(lambda x: (x, x + 1, x[0])), (X,), {}),
+    "one tensor twice": (Of(lambda x, y: x @ y.t()), (X, X), {}),
+    "literal": (Of(lambda x: x + torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])), (X,), {}),
+    "dropout": (nn.Sequential(nn.Linear(6, 6), nn.Dropout(0.5)).eval(), (X,), {}),
+    "transformer layer": (nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(), (torch.randn(2, 5, 8),), {}),
+    "lstm": (nn.LSTM(6, 8, batch_first=True).eval(), (torch.randn(2, 3, 6),), {}),
+    "empty": (Of(lambda x: x[:0].sum(0)), (X,), {}),
 }

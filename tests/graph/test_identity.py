@@ -1,15 +1,11 @@
 """Both roads give one identity, weights and names do not matter, and a dynamic text covers its static ones."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, fx, nn
-
-sys.path.insert(0, str(Path(__file__).parent))
 from road_modules import ROADS, LinearGelu, Multihead, Road, Tied
+from torch import Tensor, fx, nn
 
 from kernelwright.graph import Capture, capture, capture_dynamo, distinct_outputs, fit, identify, specialise
 from kernelwright.records import Range

@@ -44,8 +44,8 @@ def attention(node: Node) -> Node | None:
     Equal but for rounding: scores are scaled before or after, and summed in blocks. NaN and infinity: a NaN in a score
     makes its row NaN in both; a row whose every score is hidden by -inf is NaN when written out but zero in torch's
     operator, so the mask given to it holds NaN for such rows (unless it is provably finite). Parameters used as a mask
-    are taken to be finite. A NaN score hidden by masked_fill reappears as a NaN row; values at hidden places
-    are multiplied by zero in both, so a NaN there is a NaN in both.
+    are taken to be finite. Values at hidden places are multiplied by zero in both, so that a NaN there is a NaN in
+    both; a NaN score that masked_fill hid makes its row NaN here: NaNs may spread so, and none is lost.
 
     Refused: weights used by others, broadcast batches, more than one mask, masks under the scale, finite fill values
     that are not absorbed, negative scales.

@@ -16,6 +16,7 @@ from torch.fx.experimental.symbolic_shapes import (
     ShapeEnv,
     StatelessSymbolicContext,
     StrictMinMaxConstraint,
+    free_unbacked_symbols,
 )
 from torch.utils._sympy.value_ranges import ValueRanges
 
@@ -155,6 +156,9 @@ def finish(
                 f"the result holds {node.meta.get('val')!r}, which depends on the sizes of the arguments"
             )
     _drop_symbolic_inputs(graph.graph)
+    for node in graph.graph.nodes:
+        if free_unbacked_symbols(node.meta.get("val")):
+            raise CaptureError(f"the graph cannot be captured: shapes depend on the values of tensors at {node.target}")
     canonicalise(graph.graph)
     for place in placeholders_of(graph.graph):
         if not place.users:

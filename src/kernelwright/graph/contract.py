@@ -6,12 +6,11 @@ from typing import Any
 
 import sympy
 import torch
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from kernelwright.errors import CaptureError
 from kernelwright.graph.captured import Capture
 from kernelwright.graph.identity import text_at
-from kernelwright.graph.node import example_size, expression, placeholders_of
+from kernelwright.graph.node import example_size, expression
 from kernelwright.records import Range
 
 _TRIED = 4096
@@ -31,9 +30,6 @@ def check_contract(
     is a different computation only if that text differs (torch's own kernels ask for sizes too, to no effect).
     Sizes that the code needs to be equal may be: two ranges tied by it are one. Sizes below two are not tried.
     """
-    for place in placeholders_of(capture.graph.graph):
-        if free_unbacked_symbols(place.meta["val"]):
-            raise CaptureError(f"the sizes of {place} depend on the values of tensors")
     open_sizes = [(index, dim, size) for index, dims in dynamic.items() for dim, size in dims.items()]
     environment = next(
         (size.node.shape_env for shape in shapes for size in shape if isinstance(size, torch.SymInt)), None

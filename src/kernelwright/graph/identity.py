@@ -145,7 +145,9 @@ class _Writer:
         if node.target is aten.view.default or node.target is aten.expand.default:
             args = (args[0], list(node.meta["val"].shape))  # without -1
         arguments = [self.say(value) for value in args]
-        arguments += [f"{key}={self.say(value)}" for key, value in sorted(node.kwargs.items()) if key not in _LEFT_OUT]
+        made = all(map(_is_size, node.all_input_nodes))  # by a factory, whose dtype is that of its result
+        left_out = _LEFT_OUT | {"dtype"} if made else _LEFT_OUT
+        arguments += [f"{key}={self.say(value)}" for key, value in sorted(node.kwargs.items()) if key not in left_out]
         line = f"{_title(node.target)}({', '.join(arguments)}) {self.describe(node.meta['val'])}"
         drawn = isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
         if line in self.known and not drawn:
