@@ -104,6 +104,12 @@ def test_equals_shrink_together() -> None:
     assert automatic(text, weigh) == {"width": 128, "out_width": 128}
 
 
+def test_what_cannot_get_light_stays_of_a_sensible_size() -> None:
+    text = "batch_size = 64\nheight = 256\nhidden_layer_sizes = [1024, 1024]\nnum_layers = 32\n"
+    chosen = automatic(text, lambda text: 2.0 + values(text)["height"] / 256)
+    assert chosen == {"batch_size": 4, "height": 32, "hidden_layer_sizes[0]": 64, "hidden_layer_sizes[1]": 64}
+
+
 def test_what_fits_is_left_alone() -> None:
     assert automatic(TEXT, lambda text: 0.5)["batch_size"] == 128
 

@@ -18,15 +18,19 @@ machine is. The aim is 2 to 50 ms on two cores, and the judge draws many inputs:
 LARGEST_BYTES = 1 << 30
 
 _BATCH = re.compile(r"batch|^(b|bs|n_?samples)$", re.IGNORECASE)
-_NOT_A_SIZE = re.compile(r"kernel|stride|pad|dilat|group|head|layer|class|expert|seed|num_blocks|pool", re.IGNORECASE)
+_NOT_A_SIZE = re.compile(
+    r"kernel|stride|pad|dilat|pool|seed|group|head|expert|classes$|layers?$|^(num|n)_?(layer|class|block|stage)",
+    re.IGNORECASE,
+)
 _SMALL = 8
 """A constant of at most so much is a count or an index rather than a size."""
 _WIDTH = re.compile(
     r"feature|channel|hidden|embed|width_mult|model|^d$|dim|input_size|output_size|vocab", re.IGNORECASE
 )
 """Sizes that weights have too. They shrink last: a narrow model is another model, fewer rows are only fewer."""
-_FLOORS = ((4, None, None), (4, 32, None), (4, 32, 64), (2, 16, 32), (1, 4, 8))
-"""Of each round the least batch, least length (sequence, image, rows) and least width; None: not in this round."""
+_ROUNDS = ((1.0, (4, None, None)), (1.0, (4, 32, None)), (1.0, (4, 32, 64)), (4.0, (2, 16, 32)), (4.0, (1, 4, 8)))
+"""Of each round the load it aims for, and the least batch, length (sequence, image, rows) and width it makes; None: not
+in this round. The last rounds make odd little problems, so they begin only where a call takes over 40 ms."""
 _TOLERATED = 200.0
 """How many times too slow a problem may stay if nothing can be reduced any more: two seconds a call."""
 
@@ -132,7 +136,7 @@ def explicit(text: str, scale: str) -> dict[str, int]:
 
 
 def automatic(text: str, weigh: Callable[[str], float]) -> dict[str, int]:
-    """Values of the constants for which `weigh` gives at most 1, or the least that halving reaches, up to 200.
+    """Values of the constants for which `weigh` gives about 1, or the least that halving reaches, up to 200.
 
     `weigh(text)` says how many times too costly a text is, and raises ProblemError where its sizes do not fit each
     other. One constant at a time is halved: batches first, then lengths, then widths, of each the largest; one that
@@ -140,9 +144,9 @@ def automatic(text: str, weigh: Callable[[str], float]) -> dict[str, int]:
     """
     sizes = {place.name: place.value for place in constants(text) if _is_size(place)}
     load = weigh(text)
-    for floors in _FLOORS:
+    for aim, floors in _ROUNDS:
         stuck: set[str] = set()
-        while load > 1:
+        while load > aim:
             name = _next(sizes, stuck, floors)
             if name is None:
                 break
