@@ -8,7 +8,7 @@ from kernelwright.judge.settings import JUDGE_VERSION, Settings
 if TYPE_CHECKING:
     from kernelwright.judge.judge import Judge as Judge
 
-__all__ = ["Gate", "JUDGE_VERSION", "Judge", "Settings"]  # noqa: RUF022  (sorted as the test of faces sorts)
+__all__ = ["Gate", "JUDGE_VERSION", "Judge", "Settings"]
 
 
 def __getattr__(name: str) -> Any:
