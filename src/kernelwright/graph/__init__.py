@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CAUSAL",
-    "RULES",
     "Capture",
     "KernelCall",
     "Piece",
     "PieceCall",
+    "RULES",
     "Rewriting",
     "Rule",
     "State",
