@@ -8,6 +8,7 @@ import operator
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import fx
@@ -15,11 +16,21 @@ from torch.fx.node import Node
 
 from kernelwright.graph.capturing import Capture
 from kernelwright.graph.kernel_call import KernelCall
+from kernelwright.graph.lower_attention import AttentionCall, attention_call
 from kernelwright.graph.lower_emit import Source, emitted, faked, row_major, word_of
 from kernelwright.graph.lower_groups import Group, groups_of
 from kernelwright.graph.lower_layout import memory_order
 from kernelwright.graph.node import erase_dead, is_contiguous, tensor_of
-from kernelwright.loops import Fusion, Plan, nest, print_cpp, scheduled
+from kernelwright.loops import (
+    Attention,
+    Fusion,
+    Plan,
+    attention_template,
+    nest,
+    print_attention,
+    print_cpp,
+    scheduled,
+)
 
 aten = torch.ops.aten
 
@@ -35,31 +46,41 @@ class Lowering:
 
     capture: Capture
     fusions: tuple[Fusion, ...]
-    """One for each kernel; none where nothing was worth fusing."""
+    """One for each generated kernel; none where nothing was worth fusing."""
+    attentions: tuple[Attention, ...] = ()
+    """One for each kernel made from the attention template."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The kernels' names."""
+        return tuple(kernel.name for kernel in (*self.attentions, *self.fusions))
 
     def text(self, plan: Plan | None = None, plans: Mapping[str, Plan] | None = None) -> str:
         """The C++ file with all kernels, scheduled by `plan`, or by the plan of their name in `plans`."""
         chosen = plan or Plan()
-        return "\n".join(
-            print_cpp(scheduled(nest(fusion), (plans or {}).get(fusion.name, chosen))) for fusion in self.fusions
-        )
+        parts = [attention_template()] if self.attentions else []
+        parts += [print_attention(attention) for attention in self.attentions]
+        parts += [print_cpp(scheduled(nest(fusion), (plans or {}).get(fusion.name, chosen))) for fusion in self.fusions]
+        return "\n".join(parts)
 
 
-def lower(capture: Capture) -> Lowering:
-    """Groups of the graph as kernels. See the module."""
+def lower(capture: Capture, *, attention: bool = True) -> Lowering:
+    """Groups of the graph, and with `attention` its attentions too, as kernels. See the module."""
     if capture.mutations:
         return Lowering(capture, ())
-    return _Lowerer(capture).lowered()
+    return _Lowerer(capture, attention).lowered()
 
 
 class _Lowerer:
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: Capture, attention: bool) -> None:
         self.capture = capture
+        self.attention = attention
         self.old = capture.graph.graph
         self.new = fx.Graph()
         self.env: dict[Node, Node] = {}
         self.fusions: dict[Fusion, str] = {}
         """Kernels by what they compute, nameless: equal layers of a model share theirs."""
+        self.attentions: dict[Attention, str] = {}
         self.names: set[str] = set()
         self.prepared: dict[Source, Node] = {}
 
@@ -70,14 +91,36 @@ class _Lowerer:
             group_of |= dict.fromkeys(group.owned, group)
         for node in _sorted(order, group_of):
             group = group_of.get(node)
-            if group is None:
+            attended = attention_call(node) if group is None and self.attention else None
+            if attended is not None:
+                self._attend(node, attended)
+            elif group is None:
                 self.env[node] = self.new.node_copy(node, lambda operand: self.env[operand])
             elif node is group.nodes[-1]:
                 self._call(group)
         erase_dead(self.new)
         module = fx.GraphModule(self.capture.graph, self.new)
         fusions = tuple(replace(fusion, name=name) for fusion, name in self.fusions.items())
-        return Lowering(replace(self.capture, graph=module), fusions)
+        attentions = tuple(replace(attention, name=name) for attention, name in self.attentions.items())
+        return Lowering(replace(self.capture, graph=module), fusions, attentions)
+
+    def _attend(self, node: Node, attended: AttentionCall) -> None:
+        """An attention as one call."""
+        if attended.kernel not in self.attentions:
+            self.attentions[attended.kernel] = self._unused("attended")
+        arguments = (*(self._ready(source) for source in attended.sources), *attended.numbers)
+        self.env[node] = self._turned(
+            self._called(self.attentions[attended.kernel], arguments, row_major(tensor_of(node), attended.order)),
+            attended.order,
+            node,
+        )
+
+    def _called(self, name: str, arguments: tuple[Any, ...], value: Any) -> Node:
+        with warnings.catch_warnings():  # of symbolic sizes among the arguments, which KernelCall allows
+            warnings.simplefilter("ignore", UserWarning)
+            call = self.new.call_function(KernelCall(name), arguments)
+        call.meta["val"] = value
+        return call
 
     def _call(self, group: Group) -> None:
         """The group as one call, and its results as the rest of the graph knows them."""
@@ -87,10 +130,7 @@ class _Lowerer:
         orders = [memory_order(tensor_of(node)) or () for node in group.results]
         made = [row_major(tensor_of(node), order) for node, order in zip(group.results, orders, strict=True)]
         arguments = (*(self._ready(source) for source in emission.sources), *emission.sizes)
-        with warnings.catch_warnings():  # of symbolic sizes among the arguments, which KernelCall allows
-            warnings.simplefilter("ignore", UserWarning)
-            call = self.new.call_function(KernelCall(self.fusions[emission.fusion]), arguments)
-        call.meta["val"] = made[0] if len(made) == 1 else tuple(made)
+        call = self._called(self.fusions[emission.fusion], arguments, made[0] if len(made) == 1 else tuple(made))
         for number, (node, order, value) in enumerate(zip(group.results, orders, made, strict=True)):
             result = call
             if len(made) > 1:
@@ -137,6 +177,9 @@ class _Lowerer:
         heavy = [node for node in own if group.rules[node].heavy or group.rules[node].reduced]
         chosen = own if len(own) <= 4 else [own[0], *heavy[:2], own[-1]]
         base = "_".join(dict.fromkeys(["fused", *(word_of(node) for node in chosen)]))[:48].strip("_")
+        return self._unused(base)
+
+    def _unused(self, base: str) -> str:
         name, count = base, 1
         while name in self.names:
             count += 1

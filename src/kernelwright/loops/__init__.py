@@ -3,6 +3,7 @@
 A `Fusion` (steps over one domain) becomes a plain nest by `nest`, a fast one by `scheduled`, and text by `print_cpp`.
 """
 
+from kernelwright.loops.attention import LARGEST_HEAD, Attention, attention_template, print_attention
 from kernelwright.loops.cpp import print_cpp
 from kernelwright.loops.expressions import (
     Apply,
@@ -23,6 +24,7 @@ from kernelwright.loops.types import ScalarType
 
 __all__ = [
     "Apply",
+    "Attention",
     "Buffer",
     "Cast",
     "Constant",
@@ -31,6 +33,7 @@ __all__ = [
     "For",
     "Fusion",
     "Kernel",
+    "LARGEST_HEAD",
     "Let",
     "Load",
     "Local",
@@ -47,9 +50,11 @@ __all__ = [
     "Store",
     "Update",
     "Variable",
+    "attention_template",
     "keep_row",
     "nest",
     "parallelise",
+    "print_attention",
     "print_cpp",
     "scheduled",
     "split",

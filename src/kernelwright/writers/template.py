@@ -1,8 +1,9 @@
 """Proposes the reference's graph with its memory-bound parts fused into generated C++ kernels.
 
-Algebra first, then templates: what rewriting leaves is lowered to kernels of loops/ (fused elementwise chains, and row
-softmax and norms with what stands before and after them). Heuristics choose the schedule; `bench.trial` then compares
-its neighbours, as long as that gains more than the noise. Without trials the heuristics' choice is submitted.
+Algebra first, then templates: what rewriting leaves is lowered to kernels of loops/ (fused elementwise chains, row
+softmax and norms with what stands before and after them, and attention). Heuristics choose the schedule; `bench.trial`
+then compares its neighbours, as long as that gains more than the noise. Without trials the heuristics' choice is
+submitted.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +33,7 @@ class _Variant:
     """A lowered graph and the plan of its kernels."""
 
     shape: str
-    """What distinguishes the graph: "causal", or nothing."""
+    """What distinguishes the graph: "causal", "library attention", or nothing."""
     plan: Plan
 
     @property
@@ -127,7 +128,6 @@ class _Tuning:
             kernels = lowering.text(variant.plan)
         except (CaptureError, LoweringError):
             return None
-        names = ", ".join(fusion.name for fusion in lowering.fusions)
         return Candidate(
             writer=TemplateWriter.name,
             target=f"cpp@{self.brief.target}",
@@ -137,7 +137,7 @@ class _Tuning:
                 SourceFile("kernels.cpp", kernels),
             ),
             label=variant.label,
-            note=f"kernels: {names}",
+            note=f"kernels: {', '.join(lowering.names)}",
         )
 
 
@@ -154,8 +154,12 @@ def _lowerings(brief: Brief) -> "dict[str, Lowering]":
         return {}
     if captured.mutations:
         return {}
-    found = {shape: lower(rewriting.capture) for shape, rewriting in _rewritings(captured)}
-    return {shape: lowering for shape, lowering in found.items() if lowering.fusions}
+    found = {}
+    for shape, rewriting in _rewritings(captured):
+        found[shape] = lower(rewriting.capture)
+        if found[shape].attentions:
+            found[f"{shape} library attention".strip()] = lower(rewriting.capture, attention=False)
+    return {shape: lowering for shape, lowering in found.items() if lowering.names}
 
 
 def _rewritings(captured: object) -> "list[tuple[str, Rewriting]]":

@@ -1,0 +1,189 @@
+// Attention by an online softmax: out = softmax(scale q k^T) v, float32, any sizes, any strides but the last.
+//
+// A task is ROWS queries of one head. Queries are the lanes of a vector, so that a maximum or a sum over keys is an
+// ordinary vector operation, and keys and values are read as they lie, one number at a time, broadcast to all lanes:
+// nothing is packed but the few queries. Keys come in blocks whose scores stay in the first-level cache.
+//
+//   queries    [HEAD][ROWS]    transposed, times scale log2(e): the exponential is a power of two
+//   scores     [BLOCK][ROWS]   then the powers
+//   sums       [VALUE][ROWS]   of powers times values, rescaled when a block raises a row's maximum
+//
+// NaN in a row of q, in k or in v spreads as in PyTorch; a row whose scores are all -inf is NaN.
+// Source of the method: Milakov and Gimelshein 2018 (arXiv 1805.02867); Dao et al. 2022 (arXiv 2205.14135).
+namespace attention {
+
+#if defined(__AVX512F__)
+constexpr int LANES = 16;
+#elif defined(__AVX2__)
+constexpr int LANES = 8;
+#else
+constexpr int LANES = 4;
+#endif
+typedef float Vector __attribute__((ext_vector_type(LANES)));
+typedef int32 Integers __attribute__((ext_vector_type(LANES)));
+
+// Two vectors of queries: each broadcast number then serves two fused operations.
+constexpr int ROWS = 2 * LANES;
+// Keys, or components of v, that are summed at once: 8 and 16 sums in flight hide the latency of 4.
+constexpr int KEYS = 4;
+constexpr int COMPONENTS = 8;
+// 128 keys of 32 rows are 16 kB of scores.
+constexpr int BLOCK = 128;
+
+#define ATTENTION_INLINE static inline __attribute__((always_inline))
+
+struct Pair {
+    Vector low, high;
+};
+
+ATTENTION_INLINE Pair load(const float* from) {
+    Pair pair;
+    __builtin_memcpy(&pair, from, sizeof(pair));
+    return pair;
+}
+ATTENTION_INLINE void store(float* to, Pair pair) { __builtin_memcpy(to, &pair, sizeof(pair)); }
+ATTENTION_INLINE Pair both(float x) { return {Vector(x), Vector(x)}; }
+ATTENTION_INLINE Pair operator*(Pair a, Pair b) { return {a.low * b.low, a.high * b.high}; }
+ATTENTION_INLINE Pair operator+(Pair a, Pair b) { return {a.low + b.low, a.high + b.high}; }
+ATTENTION_INLINE Pair operator-(Pair a, Pair b) { return {a.low - b.low, a.high - b.high}; }
+ATTENTION_INLINE Pair fma(float a, Pair b, Pair c) {
+    return {__builtin_elementwise_fma(Vector(a), b.low, c.low), __builtin_elementwise_fma(Vector(a), b.high, c.high)};
+}
+ATTENTION_INLINE Pair larger(Pair a, Pair b) {  // of a number and NaN, the number
+    return {__builtin_elementwise_max(a.low, b.low), __builtin_elementwise_max(a.high, b.high)};
+}
+
+// 2^x for x <= 0, to 2 ulp; 0 where it would be subnormal; NaN of NaN. The polynomial is the minimax one of degree 6
+// for 2^f on [-1/2, 1/2] (relative error 1.9e-9).
+ATTENTION_INLINE Vector power_of_two(Vector x) {
+    Vector shifted = x + Vector(12582912.0f);  // 1.5 * 2^23: the nearest integer now stands in the low bits
+    Vector f = x - (shifted - Vector(12582912.0f));
+    Vector p = Vector(1.534581242594868e-4f);
+    p = __builtin_elementwise_fma(p, f, Vector(1.3399930903688073e-3f));
+    p = __builtin_elementwise_fma(p, f, Vector(9.618489071726799e-3f));
+    p = __builtin_elementwise_fma(p, f, Vector(5.550328642129898e-2f));
+    p = __builtin_elementwise_fma(p, f, Vector(0.24022646248340607f));
+    p = __builtin_elementwise_fma(p, f, Vector(0.6931471824645996f));
+    p = __builtin_elementwise_fma(p, f, Vector(1.0f));
+    Integers exponent = (__builtin_bit_cast(Integers, shifted) << 23) + Integers(0x3f800000);
+    Vector power = p * __builtin_bit_cast(Vector, exponent);
+    return x < Vector(-126.0f) ? Vector(0.0f) : power;
+}
+ATTENTION_INLINE Pair power_of_two(Pair x) { return {power_of_two(x.low), power_of_two(x.high)}; }
+
+// scores[key][row] = sum over d of k[key][d] * queries[d][row], for COUNT keys.
+template <int HEAD, int COUNT>
+ATTENTION_INLINE void score(float* scores, const float* k, int64 k_row, const float* queries) {
+    Pair sums[COUNT];
+#pragma clang loop unroll(full)
+    for (int key = 0; key < COUNT; ++key) sums[key] = both(0.0f);
+#pragma clang loop unroll_count(4)
+    for (int d = 0; d < HEAD; ++d) {
+        Pair query = load(queries + d * ROWS);
+#pragma clang loop unroll(full)
+        for (int key = 0; key < COUNT; ++key) sums[key] = fma(k[key * k_row + d], query, sums[key]);
+    }
+#pragma clang loop unroll(full)
+    for (int key = 0; key < COUNT; ++key) store(scores + key * ROWS, sums[key]);
+}
+
+// sums[d][row] = sums[d][row] * keep[row] + sum over keys of powers[key][row] * v[key][d], for COUNT components d.
+template <int COUNT>
+ATTENTION_INLINE void gather(float* sums, const float* v, int64 v_row, const float* powers, int64 keys, Pair keep) {
+    Pair total[COUNT];
+#pragma clang loop unroll(full)
+    for (int d = 0; d < COUNT; ++d) total[d] = load(sums + d * ROWS) * keep;
+#pragma clang loop unroll_count(2)
+    for (int64 key = 0; key < keys; ++key) {
+        Pair power = load(powers + key * ROWS);
+#pragma clang loop unroll(full)
+        for (int d = 0; d < COUNT; ++d) total[d] = fma(v[key * v_row + d], power, total[d]);
+    }
+#pragma clang loop unroll(full)
+    for (int d = 0; d < COUNT; ++d) store(sums + d * ROWS, total[d]);
+}
+
+// Scores of keys after the query of their lane become -inf. `first` is the first row's place less the first key's.
+ATTENTION_INLINE void hide_later(float* scores, int64 keys, int64 first) {
+    for (int64 key = first + 1 > 0 ? first + 1 : 0; key < keys; ++key)
+        for (int row = 0; row < ROWS && first + row < key; ++row) scores[key * ROWS + row] = -math::INF;
+}
+
+// One head's tensors: pointers to its first row, and the distance of rows.
+struct Head {
+    float* out;
+    const float *q, *k, *v;
+    int64 out_row, q_row, k_row, v_row;
+};
+
+template <int HEAD, int VALUE, bool CAUSAL>
+static void attend(Head head, int64 begin, int64 rows, int64 keys, float scale) {
+    alignas(64) float queries[HEAD * ROWS], sums[VALUE * ROWS], scores[BLOCK * ROWS];
+    for (int row = 0; row < ROWS; ++row) {  // rows beyond the end repeat the last one and are not written
+        const float* from = head.q + (begin + (row < rows ? row : rows - 1)) * head.q_row;
+        for (int d = 0; d < HEAD; ++d) queries[d * ROWS + row] = from[d] * scale;
+    }
+    for (int i = 0; i < VALUE * ROWS; ++i) sums[i] = 0.0f;
+    Pair peak = both(-math::INF), total = both(0.0f);
+    const int64 seen = CAUSAL && begin + rows < keys ? begin + rows : keys;
+    for (int64 first = 0; first < seen; first += BLOCK) {
+        const int64 count = seen - first < BLOCK ? seen - first : BLOCK;
+        const float* k = head.k + first * head.k_row;
+        int64 key = 0;
+        for (; key + KEYS <= count; key += KEYS)
+            score<HEAD, KEYS>(scores + key * ROWS, k + key * head.k_row, head.k_row, queries);
+        for (; key < count; ++key) score<HEAD, 1>(scores + key * ROWS, k + key * head.k_row, head.k_row, queries);
+        if (CAUSAL && first + count > begin + 1) hide_later(scores, count, begin - first);
+        Pair highest = peak;
+        for (key = 0; key < count; ++key) highest = larger(highest, load(scores + key * ROWS));
+        const Pair keep = power_of_two(peak - highest);
+        peak = highest;
+        total = total * keep;
+        for (key = 0; key < count; ++key) {
+            Pair power = power_of_two(load(scores + key * ROWS) - peak);
+            total = total + power;
+            store(scores + key * ROWS, power);
+        }
+        const float* v = head.v + first * head.v_row;
+        int d = 0;
+        for (; d + COMPONENTS <= VALUE; d += COMPONENTS)
+            gather<COMPONENTS>(sums + d * ROWS, v + d, head.v_row, scores, count, keep);
+        for (; d < VALUE; ++d) gather<1>(sums + d * ROWS, v + d, head.v_row, scores, count, keep);
+    }
+    for (int d = 0; d < VALUE; ++d) {
+        Pair sum = load(sums + d * ROWS);
+        store(sums + d * ROWS, {sum.low / total.low, sum.high / total.high});
+    }
+    for (int64 row = 0; row < rows; ++row)
+        for (int d = 0; d < VALUE; ++d) head.out[(begin + row) * head.out_row + d] = sums[d * ROWS + row];
+}
+
+// Where a (batch, head, row, component) tensor begins and how far its batches, heads and rows are apart, in elements.
+struct Layout {
+    int64 offset, batch, head, row;
+
+    int64 at(int64 batch_index, int64 head_index) const {
+        return offset + batch_index * batch + head_index * head;
+    }
+};
+
+template <int HEAD, int VALUE, bool CAUSAL>
+static void run(float* out, Layout outs, const float* q, Layout qs, const float* k, Layout ks, const float* v,
+                Layout vs, int64 batches, int64 heads, int64 queries, int64 keys, double scale) {
+    const int64 blocks = (queries + ROWS - 1) / ROWS;
+    const float scale_log2 = float(scale * 1.4426950408889634);
+    parallel_for(batches * heads * blocks, 1, [=](int64 begin, int64 end) {
+        for (int64 task = begin; task < end; ++task) {
+            // Causal rows grow longer towards the end; dealing them out from both ends keeps contiguous shares even.
+            const int64 place = task % blocks;
+            const int64 block = !CAUSAL ? place : place % 2 ? blocks - 1 - place / 2 : place / 2;
+            const int64 head = task / blocks % heads, batch = task / blocks / heads;
+            const int64 first = block * ROWS, rows = queries - first < ROWS ? queries - first : ROWS;
+            attend<HEAD, VALUE, CAUSAL>({out + outs.at(batch, head), q + qs.at(batch, head), k + ks.at(batch, head),
+                                         v + vs.at(batch, head), outs.row, qs.row, ks.row, vs.row},
+                                        first, rows, keys, scale_log2);
+        }
+    });
+}
+
+}  // namespace attention
