@@ -10,7 +10,7 @@ import torch
 
 import kernelwright
 from kernelwright.errors import CompileError, LaunchError
-from kernelwright.records import BuildRequest, Signature, TensorSpec, encode, flatten
+from kernelwright.records import BuildRequest, Signature, TensorSpec, decode, encode, flatten
 from kernelwright.targets import LocalBroker, ahead
 from kernelwright.targets.languages.inductor import InductorLanguage, InductorLibrary, weights_digest
 
@@ -73,7 +73,7 @@ def test_threads_are_part_of_the_key() -> None:
 def test_folded_weights_refuse_others(monkeypatch: pytest.MonkeyPatch) -> None:
     model = torch.nn.Linear(2, 2)
     compiled = ahead.Compiled('{"tensor": 0}', follows_weights=False, weights=weights_digest(model))
-    library = InductorLibrary(Path("never loaded"), compiled, ARGUMENTS)
+    library = InductorLibrary(Path("never loaded"), compiled, decode(Signature, json.loads(SIGNATURE)))
     monkeypatch.setattr(library, "_runner", lambda module: (lambda leaves: [leaves[0]], {}))
     assert not library.follows_weights
     assert library.bind(model)(5) == 5
@@ -81,6 +81,16 @@ def test_folded_weights_refuse_others(monkeypatch: pytest.MonkeyPatch) -> None:
         model.weight.add_(1)
     with pytest.raises(LaunchError, match="folded the weights"):
         library.bind(model)
+
+
+@needs_compiler
+def test_another_layout_gives_the_same_result() -> None:
+    source = "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x * 2 + 1\n"
+    source += "def get_init_inputs(): return []\n"
+    library = kernelwright.compile(source, language="inductor", mode="default", signature=SIGNATURE)
+    x = torch.randn(4, 8)
+    strided = torch.full((4, 16), float("nan"))[:, ::2].copy_(x)
+    torch.testing.assert_close(library.bind(torch.nn.Module())(strided), x * 2 + 1)
 
 
 @needs_compiler

@@ -165,7 +165,7 @@ def _examined(order: Order, model: Any, output: str) -> Compiled:
     from kernelwright.targets.languages.inductor import InductorLibrary, weights_digest
 
     compiled = Compiled(output, True, "")
-    library = InductorLibrary(Path(order.folder) / LIBRARY, compiled, order.signature.arguments)
+    library = InductorLibrary(Path(order.folder) / LIBRARY, compiled, order.signature)
     leaves = _drawn(order.signature)
     weights = weights_digest(model)
     with torch.no_grad():

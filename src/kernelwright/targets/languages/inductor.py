@@ -20,7 +20,17 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import CompileError, LaunchError
 from kernelwright.home import home
-from kernelwright.records import BuildRequest, Numerics, Signature, decode, digest_bytes, encode, flatten, unflatten
+from kernelwright.records import (
+    BuildRequest,
+    Numerics,
+    Signature,
+    TensorSpec,
+    decode,
+    digest_bytes,
+    encode,
+    flatten,
+    unflatten,
+)
 from kernelwright.targets import ahead
 from kernelwright.targets.features import features
 
@@ -82,15 +92,16 @@ class InductorLanguage:
 
     def load(self, path: Path, request: BuildRequest) -> "InductorLibrary":
         compiled = decode(ahead.Compiled, json.loads((path.parent / ahead.RECORD).read_text()))
-        signature = json.loads(dict(request.options)["signature"])
-        return InductorLibrary(path, compiled, signature["arguments"])
+        return InductorLibrary(path, compiled, decode(Signature, json.loads(dict(request.options)["signature"])))
 
 
 class InductorLibrary:
     """A compiled reference, without weights of its own to speak of: `bind` takes those of a module."""
 
-    def __init__(self, path: Path, compiled: ahead.Compiled, arguments: str) -> None:
+    def __init__(self, path: Path, compiled: ahead.Compiled, signature: Signature) -> None:
         self.path, self.compiled = path, compiled
+        arguments = signature.arguments
+        self._specs = signature.tensors
         # The usual call, tensors by position and one result, must not pay for the general one.
         count = arguments.count('"tensor"')
         self._plain_call = arguments == flatten({"args": [*range(count)], "kwargs": {}}, _is_int)[1]
@@ -140,7 +151,24 @@ class InductorLibrary:
         given = {name: state[origin].detach() for name, origin in wanted.items() if origin in state}
         if given:
             runner.update_constant_buffer(given, False, False, True)
-        return runner.run, given
+        specs = self._specs
+
+        def run(leaves: "Sequence[torch.Tensor]") -> "list[torch.Tensor]":
+            # The library looks at addresses alone: another layout would be read as if it were the compiled one.
+            return runner.run([_laid(leaf, spec) for leaf, spec in zip(leaves, specs, strict=True)])
+
+        return run, given
+
+
+def _laid(leaf: "torch.Tensor", spec: TensorSpec) -> "torch.Tensor":
+    """The leaf in the layout that was compiled for; torch.compile would compile once more for another."""
+    if spec.stride is None:
+        return leaf.contiguous()
+    if spec.dynamic or leaf.stride() == spec.stride:
+        return leaf
+    import torch
+
+    return torch.empty_strided(leaf.shape, spec.stride, dtype=leaf.dtype).copy_(leaf)
 
 
 def weights_digest(module: "torch.nn.Module") -> str:
