@@ -28,6 +28,7 @@ from kernelwright.records import (
     digest,
     encode,
     flatten,
+    strict,
     unflatten,
 )
 
@@ -130,3 +131,10 @@ def test_nest_there_and_back() -> None:
 def test_nest_names_what_cannot_cross() -> None:
     with pytest.raises(TypeError, match=r"\['a'\]\[1\] is a set"):
         flatten({"a": [1, {2}]}, lambda item: False)
+
+
+def test_json_that_every_reader_takes_has_null_for_what_is_no_number() -> None:
+    assert strict({"a": [1.5, float("nan"), float("-inf")], "b": {"c": "nan"}}) == {
+        "a": [1.5, None, None],
+        "b": {"c": "nan"},
+    }

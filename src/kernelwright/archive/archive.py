@@ -27,7 +27,6 @@ from kernelwright.archive.rows import (
     insert_problem,
     insert_verdict,
     only,
-    strict,
 )
 from kernelwright.archive.schema import connect
 from kernelwright.errors import ArchiveError, UnknownNameError
@@ -42,6 +41,7 @@ from kernelwright.records import (
     Verdict,
     digest,
     encode,
+    strict,
 )
 
 # Connections of a parent process: a child must neither use nor close them (sqlite.org/howtocorrupt.html, 2.6).

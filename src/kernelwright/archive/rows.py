@@ -1,7 +1,6 @@
 """Records as rows: what is inserted, under which key, and how it is read back."""
 
 import json
-import math
 import sqlite3
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -28,17 +27,6 @@ def decoded(kind: type[Record], text: str) -> Record:
         return decode(kind, json.loads(text))
     except (TypeError, ValueError, KeyError) as error:
         raise ArchiveError(f"the archive holds a {kind.__name__} that this release cannot read: {error}") from error
-
-
-def strict(value: Any) -> Any:
-    """`value` (plain JSON) as every JSON reader takes it: NaN and infinities, which JSON lacks, become null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, list):
-        return [strict(item) for item in value]
-    if isinstance(value, dict):
-        return {key: strict(item) for key, item in value.items()}
-    return value
 
 
 def insert_problem(rows: sqlite3.Connection, problem: Problem) -> None:

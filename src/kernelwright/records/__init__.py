@@ -8,7 +8,7 @@ from kernelwright.records.brief import Brief, Parent, Section
 from kernelwright.records.build import Build, BuildRequest
 from kernelwright.records.candidate import Candidate, SourceFile
 from kernelwright.records.digest import digest, digest_bytes
-from kernelwright.records.encoding import decode, encode
+from kernelwright.records.encoding import decode, encode, strict
 from kernelwright.records.facts import Environment, Facts
 from kernelwright.records.nest import flatten, unflatten
 from kernelwright.records.problem import (
@@ -61,5 +61,6 @@ __all__ = [
     "digest_bytes",
     "encode",
     "flatten",
+    "strict",
     "unflatten",
 ]

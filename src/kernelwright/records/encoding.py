@@ -1,6 +1,7 @@
 """Records to plain JSON values and back, guided by their type hints."""
 
 import dataclasses
+import math
 import types
 import typing
 from enum import Enum
@@ -23,6 +24,17 @@ def encode(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TypeError(f"a record holds plain values only, not {type(value).__name__}")
+
+
+def strict(value: Any) -> Any:
+    """`value` (plain JSON) as every JSON reader takes it: NaN and infinities, which JSON lacks, become null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list):
+        return [strict(item) for item in value]
+    if isinstance(value, dict):
+        return {key: strict(item) for key, item in value.items()}
+    return value
 
 
 def decode(kind: type[Record], value: Any) -> Record:

@@ -1,10 +1,9 @@
 """What `--json` prints. docs/json.md says field by field what this builds, and a test holds the two together."""
 
-import math
 from pathlib import Path
 from typing import Any
 
-from kernelwright.records import Comparison, Entry, Finding, Outcome, Verdict
+from kernelwright.records import Comparison, Entry, Finding, Outcome, Verdict, strict
 from kernelwright.report.wording import labels, ranked
 
 
@@ -12,7 +11,7 @@ def outcome_json(outcome: Outcome, artifact: Path | None = None, report: Path | 
     """The document of `kernelwright optimize --json`."""
     best = outcome.best
     facts = next((entry.verdict.environment.facts for entry in outcome.entries), None)
-    return _strict(
+    return strict(
         {
             "problem": {
                 "name": outcome.problem.name,
@@ -35,7 +34,7 @@ def outcome_json(outcome: Outcome, artifact: Path | None = None, report: Path | 
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
     """The document of `kernelwright judge --json`."""
     timing = verdict.timing
-    return _strict(
+    return strict(
         {
             "status": verdict.status.value,
             "stage": verdict.stage.value,
@@ -118,14 +117,3 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "message": finding.message,
         "numbers": dict(finding.numbers),
     }
-
-
-def _strict(value: Any) -> Any:
-    """JSON has no word for NaN and infinities; readers in other languages refuse Python's. They become null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, list):
-        return [_strict(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _strict(item) for key, item in value.items()}
-    return value
