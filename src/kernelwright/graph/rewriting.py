@@ -12,6 +12,7 @@ from kernelwright.graph.attention import attention, causal
 from kernelwright.graph.canonical import canonicalise
 from kernelwright.graph.captured import Capture
 from kernelwright.graph.identities import cast_there_and_back, double_permutation, double_view, dropout, neutral
+from kernelwright.graph.layouts import heads, moved, rows_in_memory
 from kernelwright.graph.node import append, erase_dead, evaluate, is_contiguous, output_of, placeholders_of, same_sizes
 
 aten = torch.ops.aten
@@ -45,6 +46,9 @@ RULES: tuple[Rule, ...] = (
     Rule("double view", double_view),
     Rule("cast there and back", cast_there_and_back),
     Rule("attention", attention),
+    Rule("heads", heads),
+    Rule("rows in memory", rows_in_memory),
+    Rule("moved", moved),
 )
 """What is applied by default. Dead results need no rule: a captured graph has none."""
 
