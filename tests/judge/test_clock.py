@@ -1,6 +1,7 @@
 """The clock against sessions whose true times are known, and one real one."""
 
 import random
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -91,7 +92,7 @@ def test_slope(call_us: float) -> None:
 def test_every_call_has_inputs_of_its_own() -> None:
     one, two = Scripted(50, baseline=True), Scripted(40)
     time_turns([one, two], Inputs(), EXPECTED, rounds=6)
-    timed = one.seen[-sum(one.sizes[-24:]) :]
+    timed = one.seen[-sum(one.sizes[-22:]) :]
     assert len(set(timed)) == len(timed)
     assert set(one.seen) == set(two.seen), "both are timed on the same inputs"
 
@@ -203,6 +204,36 @@ def test_slow_kernels_get_fewer_rounds() -> None:
     session = Scripted(2e6, baseline=True)
     (turns,) = time_turns([session], Inputs(), EXPECTED, budget_s=12.5)
     assert turns.timing is not None and len(turns.timing.samples_us) == 6
+
+
+def test_no_round_is_begun_when_the_time_is_up() -> None:
+    class Slow(Scripted):
+        def window(self, calls: Sequence[Sequence[Tensor]], expected: Expected, **more: Any) -> Window:
+            time.sleep(0.02)
+            return replace(super().window(calls, expected, **more), own_us=1e6)
+
+    began = time.monotonic()
+    (turns,) = time_turns([Slow(100, baseline=True)], Inputs(), EXPECTED, rounds=500, budget_s=1.0, keep=2)
+    assert time.monotonic() - began < 10
+    assert turns.timing is not None and 5 <= len(turns.timing.samples_us) < 50 and turns.short_of_time
+    assert turns.disturbed and len(turns.kept) == 2
+
+
+def test_rounds_end_once_enough_is_known() -> None:
+    (sure,) = time_turns([Scripted(100, baseline=True, noise=0.001)], Inputs(), EXPECTED, rounds=25, enough=0.01)
+    (unsure,) = time_turns([Scripted(100, baseline=True, noise=0.1)], Inputs(), EXPECTED, rounds=25, enough=0.01)
+    assert sure.timing is not None and len(sure.timing.samples_us) == 7 and not sure.short_of_time
+    assert unsure.timing is not None and len(unsure.timing.samples_us) == 25
+
+
+def test_any_round_may_be_looked_at() -> None:
+    rounds = []
+    for _ in range(300):
+        session = Scripted(30_000, baseline=True)  # timed alone: one call a round
+        (turns,) = time_turns([session], Inputs(), EXPECTED, rounds=8, keep=1)
+        (kept,) = turns.kept
+        rounds.append(session.seen[-8:].index(int(kept.leaves[0])))
+    assert all(rounds.count(turn) > 15 for turn in range(8)), "each of 8 rounds about 37 times"
 
 
 SPIN = """

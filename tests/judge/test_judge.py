@@ -9,7 +9,8 @@ import torch
 
 from kernelwright import problems
 from kernelwright.errors import ProblemError
-from kernelwright.judge import JUDGE_VERSION, Gate, Judge, Settings
+from kernelwright.judge import JUDGE_VERSION, Gate, Judge, Settings, noise
+from kernelwright.judge.noise import QUIET, UNKNOWN, Noise
 from kernelwright.judge.session import SessionSettings
 from kernelwright.records import Candidate, Case, Problem, SourceFile, Stage, Status, Weight
 
@@ -103,10 +104,22 @@ def test_a_candidate_is_timed_beside_what_is_held_and_confirmed(judge: Judge, pr
     assert sure.timing is not None and len(sure.timing.samples_us) >= SETTINGS.confirm_rounds
 
 
-def test_the_floor_is_measured_once_and_kept(judge: Judge) -> None:
+def test_the_floor_is_plausible_and_stands_for_a_minute(judge: Judge) -> None:
     floor = judge.noise_floor
-    assert floor >= 0.01
+    assert 0.01 <= floor <= QUIET and judge.unrest >= 0.01
     assert judge.noise_floor == floor
+
+
+def test_a_disturbed_floor_is_neither_used_nor_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise, "home", lambda: tmp_path)
+    assert Noise.remembered("here") == UNKNOWN
+    assert not Noise(14.2, False).quiet and not Noise(0.02, True).quiet and not Noise().quiet
+    (tmp_path / "noise.json").write_text('{"here": 1.09, "there": 0.03, "odd": "x"}')
+    assert Noise.remembered("here") == Noise.remembered("odd") == UNKNOWN and Noise.remembered("there") == 0.03
+    Noise(0.05, False).remember("here")
+    assert Noise.remembered("here") == 0.05 and Noise.remembered("there") == 0.03
+    (tmp_path / "noise.json").write_text("garbage")
+    assert Noise.remembered("here") == UNKNOWN
 
 
 def test_stages_tell_how_far_it_came(judge: Judge, problem: Problem) -> None:

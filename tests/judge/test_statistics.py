@@ -42,6 +42,7 @@ def test_same_samples_same_interval():
         ratio([], [1.0])
 
 
-def test_floor_is_the_widest_bound_seen():
-    assert noise_floor([Ratio(1.0, 0.98, 1.01), Ratio(1.02, 1.0, 1.05)]) == pytest.approx(0.05)
-    assert noise_floor([Ratio(1.0, 1.0, 1.001)]) == 0.01
+def test_the_floor_is_the_middle_deviation_and_never_below_a_percent():
+    repeats = [Ratio(1.3, 0.8, 1.9), Ratio(0.96, 0.9, 1.01), Ratio(1.0, 0.9, 1.1)]
+    assert noise_floor(repeats) == pytest.approx(0.04)
+    assert noise_floor([Ratio(1.0, 1.0, 1.001)]) == noise_floor([]) == 0.01

@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from kernelwright.errors import CompileError, MissingError
@@ -60,7 +60,8 @@ class Load:
 @dataclass(frozen=True)
 class Call:
     """Call the module once for each element of `inputs`, on a first go. On a second, which names calls and parts of
-    their results (Probe), copy those out; on a third copy results whole where that is wanted."""
+    their results (Probe), copy those out; on a third copy results whole where that is wanted. Goes with nothing to do
+    do not come."""
 
     inputs: tuple[tuple[Place, ...], ...]
     slots: tuple[tuple[Place, ...], ...]
@@ -187,7 +188,7 @@ def _prepare(module: Any, _: bytes) -> None:
 def _call(channel: socket.socket, module: Any, problem: Problem, arena: ChildArena, order: Call) -> None:
     import torch
 
-    arguments = [_arguments(problem, [arena.tensor(place) for place in places]) for places in order.inputs]
+    arguments = [_arguments(problem, list(map(arena.tensor, places))) for places in order.inputs]
     slots = [[arena.tensor(place) for place in places] for places in order.slots]
     results: list[Any] = []
     probes: list[Probe] = []
@@ -228,7 +229,12 @@ def _call(channel: socket.socket, module: Any, problem: Problem, arena: ChildAre
     gc.collect()
     gc.disable()
     try:
-        if all(_await_go(channel, step) for step in (forward, copy_parts, copy_whole)):
+        done = _await_go(channel, forward)
+        if done and results:
+            done = _await_go(channel, copy_parts)
+        if done and any(probe.whole for probe in probes):
+            done = _await_go(channel, copy_whole)
+        if done:
             returned = _declared(results[0], arguments[0], module) if results else None
             _tell(channel, {"returned": returned, "misfits": misfits})
     finally:
@@ -239,8 +245,16 @@ def _arguments(problem: Problem, tensors: list[Any]) -> tuple[list[Any], dict[st
     for index, spec in enumerate(problem.signature.tensors):
         if spec.alias_of is not None:
             tensors[index] = tensors[spec.alias_of]
+    if problem.signature.arguments == _positional(len(tensors)):
+        return tensors, {}
     call = unflatten(problem.signature.arguments, tensors)
     return list(call["args"]), dict(call["kwargs"])
+
+
+@cache
+def _positional(count: int) -> str:
+    """The template of a call with so many tensors by position and nothing else."""
+    return flatten({"args": list(range(count)), "kwargs": {}}, lambda value: isinstance(value, int))[1]
 
 
 def _is_tensor(value: Any) -> bool:

@@ -8,9 +8,8 @@ more. A sample is (T(2K) - c) / 2K.
 
 import random
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from statistics import median, quantiles
 from typing import TYPE_CHECKING
@@ -23,14 +22,21 @@ if TYPE_CHECKING:
 
 _SETTLE_S = 0.006
 """libgomp's helpers spin this long after an operator of the judge itself, as in drawing inputs."""
+_SETTLE_STEPS = 6
+_SETTLED = 0.3
+"""Of a step: a process that uses less of a processor is waiting."""
 _LONG_US = 20_000.0
 """A call this long is timed alone: c is below half a per cent of it."""
 _LONGEST_WINDOW_US = 100_000.0
 _MOST_CALLS = 512
 _FEWEST_ROUNDS = 5
+_FEWEST_TIGHT_ROUNDS = 7
+"""Before that many, samples that agree may agree by chance."""
 _REPEATS = 3
-"""How often a disturbed window is measured again."""
-_EXTRAS = 7
+"""How often a disturbed window is measured again, ..."""
+_REPEATS_SHARE = 0.5
+"""... until this part of the time is used up: a machine that is never quiet will not be so in the rest."""
+_EXTRAS = 5
 """In so many rounds an empty window and one of a single call are measured as well."""
 _MOST_OVERHEAD = 0.25
 """Of a window: on a machine so busy that an empty window seems to take more, times mean nothing anyway."""
@@ -66,7 +72,9 @@ class Turns:
     discarded: int = 0
     """Windows measured again because others used the processor."""
     disturbed: int = 0
-    """Samples kept although others used the processor: the repeats were used up."""
+    """Windows kept although others used the processor: the repeats were used up."""
+    short_of_time: bool = False
+    """Whether rounds were left out because the time was up."""
     kept: tuple[Kept, ...] = ()
     unwritten: int = 0
     """Timed calls that left an output unwritten."""
@@ -89,7 +97,8 @@ class _Lane:
     empty_us: list[float] = field(default_factory=list)
     discarded: int = 0
     disturbed: int = 0
-    kept: list[Kept] = field(default_factory=list)
+    kept: dict[int, Kept] = field(default_factory=dict)
+    """By slot; see _Sampling."""
     unwritten: int = 0
     changed: int = 0
     guards: bool = True
@@ -116,38 +125,81 @@ def time_turns(
     window_us: float = 2000.0,
     memory_bytes: int = 512 << 20,
     budget_s: float = 30.0,
+    enough: float = 0.0,
 ) -> tuple[Turns, ...]:
     """Times `sessions` (started) by turns and in alternating order, `rounds` samples each, fewer if slow.
 
     `inputs(n)` gives n fresh lists of leaves; all sessions have the same in a round. Sessions of baselines
     (`candidate.baseline`) are trusted: they tell what waking a child and copying its results cost. `keep` calls of each
     session come back to be verified. Call it inside Gate.quiet().
+
+    `budget_s` is wall-clock time: when it is used up no round is begun beyond the fifth, however busy the machine.
+    `enough`: rounds end early once each median is known to this share of itself (0.01: one per cent).
     """
+    began = time.monotonic()
     lanes = [_Lane(session) for session in sessions]
     most = _most_calls(inputs(1)[0], expected, memory_bytes)
     calls, call_us = _choose_calls(lanes, inputs, expected, most, window_us)
     alone = call_us >= _LONG_US
     rounds = max(_FEWEST_ROUNDS, min(rounds, int(budget_s * 1e6 / max(call_us * calls * (1 if alone else 3), 1))))
-    verified = [Counter(random.choices(range(rounds), k=keep)) for _ in lanes]
+    short_of_time = False
     for turn in range(rounds):
+        spent_s = time.monotonic() - began
+        short_of_time = turn >= _FEWEST_ROUNDS and spent_s > budget_s
+        if short_of_time or (turn >= _FEWEST_TIGHT_ROUNDS and enough and _known(lanes, enough)):
+            break
+        repeats = _REPEATS if spent_s < _REPEATS_SHARE * budget_s else 0
         sizes = {"long": calls} if alone else {"short": calls, "long": 2 * calls}
         if turn < _EXTRAS and not alone:
             sizes = {"empty": 0, "single": 1, **sizes}
         fresh = iter(inputs(sum(sizes.values())))
         spans = [(kind, list(islice(fresh, size))) for kind, size in sizes.items()]
-        time.sleep(_SETTLE_S)
+        _settle()
         order = list(enumerate(lanes))
-        for place, lane in order if turn % 2 == 0 else reversed(order):
+        for _, lane in order if turn % 2 == 0 else reversed(order):
             # The first window after another session's finds colder caches: it is the short one as often as the long.
             for kind, given in spans if turn % 4 < 2 else reversed(spans):
-                count = min(verified[place][turn], len(given)) if kind == "long" else 0
-                chosen = tuple(random.sample(range(len(given)), count))
-                window = _measure(lane, given, expected, chosen)
+                slots = _slots(keep, turn, lane.kept)[: len(given)] if kind == "long" else []
+                chosen = random.sample(range(len(given)), len(slots))
+                window = _measure(lane, given, expected, tuple(chosen), repeats)
                 if window is None:
                     break
                 lane.note(kind, window)
-                lane.kept += [Kept(tuple(given[index]), outputs) for index, outputs in window.outputs]
-    return _conclude(lanes, expected, calls, alone)
+                for slot, index in zip(slots, chosen, strict=True):
+                    outputs = next(found for call, found in window.outputs if call == index)
+                    lane.kept[slot] = Kept(tuple(given[index]), outputs)
+    return tuple(_conclude(lanes, expected, calls, alone, short_of_time))
+
+
+def _slots(keep: int, turn: int, taken: Collection[int]) -> list[int]:
+    """Which of the `keep` slots take a call of round `turn`, in random order: in the end each holds one of any round,
+    whenever the rounds end (reservoir sampling, Vitter 1985), so that no child can tell which round is looked at."""
+    slots = [slot for slot in range(keep) if slot not in taken or random.random() * (turn + 1) < 1.0]
+    random.shuffle(slots)
+    return slots
+
+
+def _settle() -> None:
+    """Waits until the helper threads of this process have stopped spinning, if they are."""
+    for _ in range(_SETTLE_STEPS):
+        used = time.process_time()
+        time.sleep(_SETTLE_S / _SETTLE_STEPS)
+        if time.process_time() - used < _SETTLED * _SETTLE_S / _SETTLE_STEPS:
+            return
+
+
+def _known(lanes: "Sequence[_Lane]", enough: float) -> bool:
+    """Whether all that live have medians as sure as that, of windows nobody disturbed."""
+    return all(
+        lane.failure is not None or (not lane.disturbed and _uncertainty(lane.long_us) < enough * median(lane.long_us))
+        for lane in lanes
+    )
+
+
+def _uncertainty(samples: Sequence[float]) -> float:
+    """Half the width of a notch, the 95 % interval of a median (McGill, Tukey and Larsen 1978)."""
+    low, _, high = quantiles(samples, n=4)
+    return 1.57 * (high - low) / len(samples) ** 0.5
 
 
 def _most_calls(leaves: "Sequence[Tensor]", expected: Expected, memory_bytes: int) -> int:
@@ -168,7 +220,7 @@ def _choose_calls(
     calls = 1
     while True:
         given = inputs(calls)
-        time.sleep(_SETTLE_S)
+        _settle()
         taken = []
         for lane in lanes:
             if lane.failure is None:
@@ -188,13 +240,13 @@ def _choose_calls(
 
 
 def _measure(
-    lane: _Lane, given: "Sequence[Sequence[Tensor]]", expected: Expected, keep: tuple[int, ...]
+    lane: _Lane, given: "Sequence[Sequence[Tensor]]", expected: Expected, keep: tuple[int, ...], repeats: int
 ) -> Window | None:
     """A window of one session that nobody disturbed, else the least disturbed of a few; None once it has failed."""
     if lane.failure is not None:
         return None
     best: Window | None = None
-    for attempt in range(_REPEATS + 1):
+    for attempt in range(repeats + 1):
         window = lane.session.window(given, expected, keep=keep)
         if window.failure is not None:
             lane.failure = window.failure
@@ -206,7 +258,7 @@ def _measure(
             return window
         if best is None or window.waited_us + window.own_us < best.waited_us + best.own_us:
             best = window
-        if attempt < _REPEATS:
+        if attempt < repeats:
             lane.discarded += 1
     lane.disturbed += 1
     return best
@@ -217,7 +269,7 @@ def _disturbed(window: Window) -> bool:
     return window.waited_us > 100 + 0.1 * window.forward_us or window.own_us > 500 + 0.1 * window.forward_us
 
 
-def _conclude(lanes: list[_Lane], expected: Expected, calls: int, alone: bool) -> tuple[Turns, ...]:
+def _conclude(lanes: list[_Lane], expected: Expected, calls: int, alone: bool, short_of_time: bool) -> Iterator[Turns]:
     living = [lane for lane in lanes if lane.failure is None]
     trusted = [lane for lane in living if lane.trusted]
     # Without a trusted session the smallest stands for them: nobody can make another's smaller.
@@ -227,7 +279,9 @@ def _conclude(lanes: list[_Lane], expected: Expected, calls: int, alone: bool) -
         plain_us = max(quantiles(lane.copy_us, n=4)[2] for lane in trusted)
     else:
         plain_us = _PLAIN_COPY_US * (2 + max((lane.probed for lane in living), default=1) * len(expected.shapes))
-    return tuple(_turns(lane, empty_us, plain_us, calls, alone) for lane in lanes)
+    for lane in lanes:
+        turns = _turns(lane, empty_us, plain_us, calls, alone)
+        yield replace(turns, short_of_time=short_of_time) if turns.timing else turns
 
 
 def _turns(lane: _Lane, empty_us: float, plain_us: float, calls: int, alone: bool) -> Turns:
@@ -240,13 +294,11 @@ def _turns(lane: _Lane, empty_us: float, plain_us: float, calls: int, alone: boo
         overhead = min(overhead, _MOST_OVERHEAD * min(lane.long_us))
     charged = 0.0 if lane.trusted else max(0.0, median(lane.copy_us) - plain_us) / lane.probed
     samples = [max((us - overhead) / size, 0.0) + charged for us in lane.long_us]
-    low, _, high = quantiles(samples, n=4)
     method = f"slope over {calls} and {2 * calls} calls by turns" if not alone else "single calls by turns"
     timing = Timing(
         samples_us=tuple(samples),
         method=f"{method}, fresh inputs, copying beyond the plain cost charged",
-        # Half the width of a notch, the 95 % interval of a median (McGill, Tukey and Larsen 1978).
-        resolution_us=1.57 * (high - low) / len(samples) ** 0.5,
+        resolution_us=_uncertainty(samples),
         copy_us=median(lane.copy_us) / lane.probed,
     )
     return Turns(
@@ -257,7 +309,7 @@ def _turns(lane: _Lane, empty_us: float, plain_us: float, calls: int, alone: boo
         charged_us=charged,
         discarded=lane.discarded,
         disturbed=lane.disturbed,
-        kept=tuple(lane.kept),
+        kept=tuple(lane.kept.values()),
         unwritten=lane.unwritten,
         changed=lane.changed,
         guards=lane.guards,

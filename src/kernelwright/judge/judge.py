@@ -9,7 +9,6 @@
 A candidate's failure is a Verdict. What is raised is the caller's or our own fault.
 """
 
-import json
 import os
 import threading
 import time
@@ -23,7 +22,6 @@ import torch
 
 from kernelwright import targets
 from kernelwright.errors import ProblemError
-from kernelwright.home import home
 from kernelwright.judge import physics
 from kernelwright.judge.cases import PROBES, Pool, total_bytes
 from kernelwright.judge.clock import Turns, time_turns
@@ -32,6 +30,7 @@ from kernelwright.judge.evidence import Evidence
 from kernelwright.judge.fresh import fresh_inputs
 from kernelwright.judge.gate import Gate
 from kernelwright.judge.hearing import Hearing, Rejected
+from kernelwright.judge.noise import Noise
 from kernelwright.judge.reference import Reference
 from kernelwright.judge.session import NullSession, Session, Steps
 from kernelwright.judge.settings import JUDGE_VERSION, Settings
@@ -51,6 +50,10 @@ from kernelwright.records import (
 )
 
 _AA_REPEATS = 3
+_NOISE_S = 60.0
+"""How long a measured floor stands: neighbours come and go."""
+_FEW_DISTURBED = 3
+"""Disturbed windows a repeat may hold, of some fifty."""
 # Beyond inputs and weights in float32 the oracle holds them in float64, twice over, with all that lies between.
 _MEMORY_FACTOR = 8
 
@@ -61,6 +64,17 @@ class _Held:
 
     candidate: Candidate
     session: Steps
+
+
+@dataclass(frozen=True)
+class _Extent:
+    """How much is timed."""
+
+    rounds: int
+    kept: int
+    window_us: float
+    budget_s: float
+    enough: float
 
 
 class Judge:
@@ -91,6 +105,7 @@ class Judge:
         self._held: dict[str, _Held] = {}
         self._parked: dict[str, Steps] = {}
         self._survey: Survey | None = None
+        self._noise = Noise()
 
     def __enter__(self) -> Self:
         return self
@@ -116,16 +131,20 @@ class Judge:
             turn = self._turn
         pooled = self._pool.plan(turn)
         plan = (*pooled, *self._pool.fresh(self.settings.fresh_cases))
-        return self._decide(candidate, plan, len(pooled), Stage.TIME, self.settings.rounds, self.settings.kept_calls)
+        chosen = self.settings
+        extent = _Extent(chosen.rounds, chosen.kept_calls, chosen.window_us, chosen.submit_s, chosen.enough)
+        return self._decide(candidate, plan, len(pooled), Stage.TIME, extent)
 
     def confirm(self, candidate: Candidate) -> Verdict:
         """All of `submit` again in a new child on seeds nobody has met, timed longer. Only its verdict may be called
         a speedup: the fastest of many is partly the luckiest."""
         pool = Pool.draw(self.problem, self.settings.pool_seeds, weighted=not self._reference.weightless)
         plan = pool.plan(0)
-        return self._decide(
-            candidate, plan, 0, Stage.CONFIRM, self.settings.confirm_rounds, self.settings.confirm_kept_calls
+        chosen = self.settings
+        extent = _Extent(
+            chosen.confirm_rounds, chosen.confirm_kept_calls, chosen.confirm_window_us, chosen.confirm_s, 0.0
         )
+        return self._decide(candidate, plan, 0, Stage.CONFIRM, extent)
 
     def hold(self, candidate: Candidate) -> None:
         """Keeps a baseline that passed warm, so that later candidates are timed beside it."""
@@ -173,6 +192,7 @@ class Judge:
                         rounds=self.settings.trial_rounds,
                         keep=0,
                         window_us=self.settings.window_us,
+                        budget_s=self.settings.submit_s,
                     )
                 for (place, _), turn in zip(standing, turns, strict=True):
                     trials[place] = _trial(trials[place], turn)
@@ -182,19 +202,27 @@ class Judge:
     def noise_floor(self) -> float:
         """How far from 1 this machine finds a kernel from itself (0.03: three per cent). A speedup inside is no win.
 
-        Measured once for each environment, when a baseline is held, and kept in home(); before that, 2 %.
+        Measured with the first baseline that is held, and again after a minute. Only what a quiet machine showed
+        counts and is kept in home(): where others disturb the clock, the remembered floor stands (2 % where there is
+        none), and a comparison's own interval, which the disturbance widens, has to decide.
         """
-        floors = _read_floors()
-        key = self.environment.digest
-        if key in floors:
-            return floors[key]
-        held = next(iter(self._held.values()), None)
+        with self._lock:
+            held = next((item for item in self._held.values() if item.session.lost is None), None)
+            noise = self._noise
         if held is None or not self._timed:
-            return 0.02
-        floor = self._measure_floor(held.candidate)
-        if floor is not None:
-            _write_floor(key, floor)
-        return floor if floor is not None else 0.02
+            return noise.remembered(self.environment.digest)
+        if noise.age_s > _NOISE_S:
+            self._noise = noise = self._measure_noise(held.session)
+        if noise.quiet:
+            noise.remember(self.environment.digest)
+            return noise.floor
+        return noise.remembered(self.environment.digest)
+
+    @property
+    def unrest(self) -> float:
+        """What `noise_floor` measured last, disturbed or not: far above it, other work uses the machine. 0: nothing
+        was measured yet."""
+        return self._noise.floor
 
     def survey(self) -> Survey:
         """Whether answers that look at nothing would pass; worked out once."""
@@ -227,9 +255,7 @@ class Judge:
             hearing.evidence = replace(hearing.evidence, failure=(Status.UNSUPPORTED, message))
             raise Rejected
 
-    def _decide(
-        self, candidate: Candidate, plan: Sequence[Case], pooled: int, goal: Stage, rounds: int, kept: int
-    ) -> Verdict:
+    def _decide(self, candidate: Candidate, plan: Sequence[Case], pooled: int, goal: Stage, extent: _Extent) -> Verdict:
         began = time.monotonic()
         if self.device == "null":
             # Nothing is proven there, and its session compares inputs by value, which NaN never equals.
@@ -248,7 +274,7 @@ class Judge:
                     hearing.hear(case, repeat=place == 0, keep=place < pooled)
             if self._timed:
                 stage = goal
-                comparisons = self._time(hearing, rounds, kept)
+                comparisons = self._time(hearing, extent)
         except Rejected:
             pass
         hearing.evidence = replace(hearing.evidence, oracle_note=self._reference.note)
@@ -263,7 +289,7 @@ class Judge:
             hearing.session.close()
         return verdict
 
-    def _time(self, hearing: Hearing, rounds: int, keep: int) -> tuple[Comparison, ...]:
+    def _time(self, hearing: Hearing, extent: _Extent) -> tuple[Comparison, ...]:
         case = Case("nominal", self._pool.seeds[0], hidden=True)
         _, answer = self._reference.ask(case)
         assert answer is not None
@@ -278,7 +304,14 @@ class Judge:
         sessions = [item.session for item in held] + [hearing.session]
         with self.gate.quiet():
             *others, mine = time_turns(
-                sessions, inputs, answer.expected, rounds=rounds, keep=keep, window_us=self.settings.window_us
+                sessions,
+                inputs,
+                answer.expected,
+                rounds=extent.rounds,
+                keep=extent.kept,
+                window_us=extent.window_us,
+                budget_s=extent.budget_s,
+                enough=extent.enough,
             )
         beside = [(item, turn) for item, turn in zip(held, others, strict=True) if turn.timing and not turn.failure]
         best = min(beside, key=lambda pair: _median_us(pair[1]), default=None)
@@ -306,25 +339,26 @@ class Judge:
         leaves, _ = self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))
         return fresh_inputs(leaves, self.problem.signature)
 
-    def _measure_floor(self, candidate: Candidate) -> float | None:
-        """A/A: two children of one candidate, timed by turns."""
-        pair = [self._session(candidate), self._session(candidate)]
-        try:
-            with self.gate.busy():
-                if any(session.start().failure is not None for session in pair):
-                    return None
-            _, answer = self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))
-            assert answer is not None
-            found = []
-            with self.gate.quiet():
-                for _ in range(_AA_REPEATS):
-                    one, two = time_turns(pair, self._inputs(), answer.expected, rounds=self.settings.rounds, keep=0)
-                    if one.timing and two.timing:
-                        found.append(ratio(one.timing.samples_us, two.timing.samples_us))
-            return noise_floor(found) if found else None
-        finally:
-            for session in pair:
-                session.close()
+    def _measure_noise(self, session: Steps) -> Noise:
+        """A/A: a baseline beside itself, by turns, as a candidate is timed beside it."""
+        _, answer = self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))
+        assert answer is not None
+        found, disturbed = [], False
+        with self.gate.quiet():
+            for _ in range(_AA_REPEATS):
+                one, two = time_turns(
+                    [session, session],
+                    self._inputs(),
+                    answer.expected,
+                    rounds=self.settings.rounds,
+                    keep=0,
+                    window_us=self.settings.window_us,
+                    budget_s=self.settings.submit_s / _AA_REPEATS,
+                )
+                if one.timing and two.timing:
+                    found.append(ratio(one.timing.samples_us, two.timing.samples_us))
+                    disturbed |= one.short_of_time or one.disturbed + two.disturbed > len(found) * _FEW_DISTURBED
+        return Noise(noise_floor(found), disturbed or not found, time.monotonic())
 
     def _verdict(self, hearing: Hearing, stage: Stage, comparisons: tuple[Comparison, ...], began: float) -> Verdict:
         findings = hearing.findings()
@@ -391,17 +425,3 @@ def _too_large(problem: Problem) -> str:
                 f"and this machine has {memory / 1e9:.0f}; scale the problem down"
             )
     return ""
-
-
-def _read_floors() -> dict[str, float]:
-    try:
-        return json.loads((home() / "noise.json").read_text())
-    except (OSError, ValueError):
-        return {}
-
-
-def _write_floor(key: str, floor: float) -> None:
-    path = home() / "noise.json"
-    made = path.with_suffix(f".{os.getpid()}.tmp")
-    made.write_text(json.dumps({**_read_floors(), key: floor}))
-    made.replace(path)

@@ -364,24 +364,27 @@ class Session:
             # cannot shelter work that is still going on.
             for place in (place for places in slots for place in places):
                 arena.poison(place)
-            asked = pickle.dumps(probes)
-            copying = time.perf_counter_ns()
-            wire.go(asked)
-            message = wire.await_done(limit_s, self._serve)
-            copied = time.perf_counter_ns()
-            wire.stop()
-            if message:
-                return self._failure(message)
+            copying = copied = 0
+            if probes:
+                asked = pickle.dumps(probes)
+                copying = time.perf_counter_ns()
+                wire.go(asked)
+                message = wire.await_done(limit_s, self._serve)
+                copied = time.perf_counter_ns()
+                wire.stop()
+                if message:
+                    return self._failure(message)
             parts = {
                 probe.call: [arena.rows(place, rows) for place, rows in zip(slots[probe.slot], probe.rows, strict=True)]
                 for probe in probes
                 if probe.whole
             }
-            wire.go()
-            message = wire.await_done(limit_s, self._serve)
-            wire.stop()
-            if message:
-                return self._failure(message)
+            if parts:
+                wire.go()
+                message = wire.await_done(limit_s, self._serve)
+                wire.stop()
+                if message:
+                    return self._failure(message)
             # Everything is taken while the child is stopped, before it may run again to tell of its results.
             taken = {probe.call: [arena.take(place) for place in slots[probe.slot]] for probe in probes if probe.whole}
             unwritten = [
@@ -502,7 +505,7 @@ class _Asked:
 
 _CONFINE_S = 180.0
 """A first child waits until the forkserver has imported torch."""
-_CHECKED_BYTES = 64 << 20
+_CHECKED_BYTES = 16 << 20
 """Up to this, the inputs of all timed calls are compared; beyond, those of the probed ones."""
 _PROBES = 8
 """Calls of a window whose results are looked at: many enough that waking the child does not drown what a copy costs,

@@ -17,11 +17,17 @@ class Settings:
     fresh_cases: int = 2
     """Cases drawn after a candidate was submitted."""
     rounds: int = 11
-    """Timing rounds of a submission."""
+    """Timing rounds of a submission, at most: fewer where the medians are known to `enough` of themselves."""
+    enough: float = 0.015
     confirm_rounds: int = 25
     trial_rounds: int = 3
-    window_us: float = 2000.0
-    """About how long a timed window is."""
+    window_us: float = 600.0
+    """About how long the shorter timed windows are."""
+    confirm_window_us: float = 2000.0
+    submit_s: float = 6.0
+    """Wall-clock time of a submission's timing beyond which no round is begun (five at the least); a machine that is
+    never quiet would repeat disturbed windows for minutes."""
+    confirm_s: float = 15.0
     kept_calls: int = 2
     """Timed calls verified in a submission; a confirmation verifies `confirm_kept_calls`."""
     confirm_kept_calls: int = 4

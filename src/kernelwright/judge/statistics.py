@@ -1,5 +1,6 @@
 """What samples of two kernels, taken by turns, say of their ratio. Pure; NumPy only."""
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,12 +44,13 @@ def ratio(baseline_us: Sequence[float], candidate_us: Sequence[float], *, seed: 
 
 
 def noise_floor(ratios: Sequence[Ratio]) -> float:
-    """How far from 1 a kernel is found from itself: the largest bound seen over some A/A repeats, at least 1 %.
+    """How far from 1 a kernel is found from itself: the middle of some A/A repeats, at least 1 %.
 
-    Below one percent other causes than noise (code alignment, page colours) differ from process to process, and no
-    number of repeats within one pair of processes shows them.
+    The width of the intervals is no part of it: a comparison brings its own, measured in the same minute, and noise
+    counted twice would refuse honest wins. Below one percent other causes than noise (code alignment, page colours)
+    differ from process to process, and no number of repeats within one process shows them.
     """
-    return max([0.01, *(max(abs(item.low - 1.0), abs(item.high - 1.0)) for item in ratios)])
+    return max(0.01, statistics.median(abs(item.value - 1.0) for item in ratios)) if ratios else 0.01
 
 
 def _rounds(random: np.random.Generator, count: int) -> np.ndarray:
