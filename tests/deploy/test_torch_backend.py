@@ -175,3 +175,41 @@ def test_a_kernel_that_raises_gives_way(archive: Archive, caplog) -> None:
     with torch.no_grad(), caplog.at_level(logging.WARNING, "kernelwright"):
         torch.testing.assert_close(torch.compile(model, backend="kernelwright")(CALL[0]), model(CALL[0]))
     assert "is not used any more: no" in caplog.text
+
+
+class Tower(nn.Module):
+    """Two equal blocks between what nobody has proven."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 12)
+        self.blocks = nn.ModuleList(nn.ModuleList([nn.Linear(12, 24), nn.Linear(24, 12)]) for _ in range(2))
+        self.last = nn.Linear(12, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.sin(self.first(x))
+        for inward, outward in self.blocks:
+            x = x + outward(torch.tanh(torch.relu(inward(x)) * 0.5))
+        return self.last(torch.cos(x))
+
+
+def test_proven_pieces_of_a_larger_graph_are_served(archive: Archive) -> None:
+    from kernelwright.graph import capture, partition
+
+    model, x = Tower().eval(), torch.randn(4, 8)
+    pieces = partition(capture(model, (x,)), 6)
+    counts = [sum(piece.region.digest == other.region.digest for other in pieces) for piece in pieces]
+    block = pieces[counts.index(2)]
+    prove(archive, block.problem("block"), KERNEL.replace("* 2", "* 1"))
+    compiled = torch.compile(model, backend="kernelwright")
+    served = []
+    original = torch_backend.Mixed.__call__
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+        patch.setattr(
+            torch_backend.Mixed, "__call__", lambda self, *values: served.append(self) or original(self, *values)
+        )
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-5)
+        model.blocks[1][0].weight.mul_(3)
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-5)
+    assert len(served) == 2 and sum(isinstance(step.run, torch_backend.Served) for step in served[0]._steps) == 2
+    assert len(served[0]._steps) == 4

@@ -1,8 +1,9 @@
 """torch.compile(model, backend="kernelwright"): proven kernels from the archive, Inductor for the rest.
 
 dynamo guards shapes, dtypes, modes and autocast; this file only decides who computes a graph. A graph whose region was
-proven by `optimize()` is served by that kernel. Everything else, and every graph whose results need gradients, is
-compiled by Inductor as if the backend had not been named. Misses are logged and noted in the archive.
+proven by `optimize()` is served by that kernel, and so are proven pieces of a larger graph. Everything else, and every
+graph whose results need gradients, is compiled by Inductor as if the backend had not been named. Misses are logged
+and noted in the archive.
 """
 
 import logging
@@ -15,6 +16,7 @@ from torch import Tensor, fx
 from kernelwright.archive import Archive, open_archive
 from kernelwright.deploy.loading import moved_well
 from kernelwright.deploy.miss import note_miss
+from kernelwright.deploy.mixed import Mixed, mixed
 from kernelwright.deploy.served import Served
 from kernelwright.errors import CaptureError, KernelwrightError
 from kernelwright.graph import Capture, capture_dynamo, fit, identify
@@ -43,13 +45,30 @@ def kernelwright(
         return inductor()
     device = _device(capture)
     with open_archive() as archive:
-        served = () if capture.mutations else find(archive, capture, device)
+        served = () if capture.mutations else _served(archive, capture, device, mode, options)
         if not served:
             note_miss(archive, graph, capture, example_inputs, device)
             return inductor()
     _log.info("served by %s", ", ".join(one.title for one in served))
     # Inductor must see a graph with open sizes while dynamo knows them; one of fixed sizes may wait until it is needed.
     return _Road(graph, capture, served, inductor, inductor() if any(one.open for one in served) else None)
+
+
+def _served(
+    archive: Archive, capture: Capture, device: str, mode: str | None, options: Any
+) -> tuple[Served | Mixed, ...]:
+    """Kernels for the whole graph, else for pieces of it."""
+    whole = find(archive, capture, device)
+    if whole or identify(capture).dynamic_text is not None:
+        return whole
+    between = mixed(
+        archive,
+        capture,
+        device,
+        lambda piece: find(archive, piece, device),
+        lambda graph, examples: _inductor(graph, examples, mode, options),
+    )
+    return (between,) if between is not None else ()
 
 
 def find(archive: Archive, capture: Capture, device: str) -> tuple[Served, ...]:
@@ -105,7 +124,7 @@ class _Road:
         self,
         graph: fx.GraphModule,
         capture: Capture,
-        served: tuple[Served, ...],
+        served: tuple[Served | Mixed, ...],
         inductor: Callable[[], Compiled],
         compiled: Compiled | None,
     ) -> None:
