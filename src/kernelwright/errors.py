@@ -3,7 +3,8 @@
     KernelwrightError
     ├── UsageError            what the caller gave is wrong; the command line exits with 2
     │   ├── UnknownNameError  no target, writer, check or class of that name; names the nearest
-    │   ├── ProblemError      the reference cannot be loaded, or is too large for this machine
+    │   ├── ProblemError      the reference cannot be loaded or judged
+    │   │   └── TooLargeError judging it needs more memory than this machine has: a verdict, not a mistake
     │   ├── ArtifactError     a saved artifact is damaged, foreign and not trusted, or does not fit the model
     │   └── ArchiveError      an archive of a newer version, or a damaged one
     ├── MissingError          this machine lacks what was asked for; the message says what to install
@@ -18,6 +19,7 @@ A candidate's failure is a Verdict and never escapes the judge as an exception.
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class KernelwrightError(Exception):
@@ -41,6 +43,14 @@ class UnknownNameError(UsageError):
 
 class ProblemError(UsageError):
     """The reference cannot be loaded or cannot be judged on this machine."""
+
+
+class TooLargeError(ProblemError):
+    """The machine cannot hold the problem while it is judged. Carries the Problem, whose signature is not known yet."""
+
+    def __init__(self, message: str, problem: Any) -> None:
+        super().__init__(message)
+        self.problem = problem
 
 
 class ArtifactError(UsageError):

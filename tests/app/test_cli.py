@@ -32,7 +32,28 @@ def test_the_version_is_told(call) -> None:
             "no writer is called 'eagr'; did you mean eager",
         ),
         (["optimize", "{file}:Net", "--target", "cpu", "--input", "f32[2,"], "f32[2,"),
+        (["optimize", "{file}:Net", "--target", "cpu", "--input", "float[2]"], "float[2]"),
+        (
+            ["optimize", "{file}:Net", "--target", "cpu", "--input", "f32[4,9]"],
+            "was described as float32[4,9], and get_inputs() returns float32[4,8]",
+        ),
+        (["optimize", "{file}:Net", "--target", "cpu", "--scale", "rows=4"], "rows"),
+        (["optimize", "{file}:Net", "--target", "cpu", "--autocast", "float7"], "float7"),
+        (["optimize", "{file}:Net", "--target", "cpu", "--json", "{folder}"], "it is a folder"),
+        (["optimize", "{file}:Net", "--target", "cpu", "--json", "{file}/x/a.json"], "net.py is no folder"),
+        (["optimize", "{file}:Net", "--target", "cpu", "--out", "{file}/out"], "net.py is no folder"),
+        (["optimize", "{bare}:Net", "--target", "cpu"], "get_inputs"),
+        (["optimize", "{file}", "--target", "cpu"], "Net"),
+        (["optimize", "{file}:nn", "--target", "cpu"], "nn"),
+        (["optimize", "kernelbench:level1/1", "--target", "cpu"], "names no checkout"),
+        (["optimize", "suite:sofmax", "--target", "cpu"], "softmax"),
         (["optimize", "{raises}:Net", "--target", "cpu"], "boom"),
+        (["judge", "{file}:Missing", "{file}", "--target", "cpu"], "Missing"),
+        (["judge", "{file}:Net", "{folder}", "--target", "cpu"], "model.py"),
+        (["judge", "{file}:Net", "{file}", "--target", "cpu", "--baselines", "eagr"], "did you mean eager"),
+        (["bench", "suite", "--target", "cpu", "--budget-per-problem", "0s"], "the budget '0s' is not a time"),
+        (["bench", "suite", "--target", "cpu", "--writers", "templat"], "did you mean template"),
+        (["bench", "suite", "--target", "cpu", "--out", "{file}/page.html"], "net.py is no folder"),
         (["optimize"], "give either what to make fast"),
         (["optimize", "--misses", "{folder}/none.sqlite"], "there is no archive"),
         (["judge", "{file}:Net", "absent.py", "--target", "cpu"], "cannot read the candidate absent.py"),
@@ -46,9 +67,11 @@ def test_the_version_is_told(call) -> None:
     ids=lambda value: " ".join(value)[:50] if isinstance(value, list) else "",
 )
 def test_bad_usage_is_one_sentence_and_exit_code_2(call, net: Path, argv: list[str], sentence: str) -> None:
+    bare = net.with_name("bare.py")
+    bare.write_text(net.read_text().partition("def get_init_inputs")[0])
     raises = net.with_name("boom")
     raises.write_text("class Net: pass\nraise RuntimeError('boom')\n")
-    filled = [item.format(file=net, raises=raises, folder=net.parent) for item in argv]
+    filled = [item.format(file=net, raises=raises, bare=bare, folder=net.parent) for item in argv]
     code, out, err = call(*filled)
     assert code == 2
     assert sentence in err and "Traceback" not in err

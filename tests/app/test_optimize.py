@@ -68,3 +68,16 @@ def test_a_sweep_goes_on_where_it_was_stopped(call, tmp_path: Path, net: Path) -
     assert "boom" in found["rows"][2]["reason"] and found["rows"][2]["result"] == "unsupported"
     assert found["summaries"][0]["level"] == "level 1" and found["summaries"][0]["problems"] == 3
     assert told.count(" judged ") == 1, "only the second problem is searched"
+
+
+def test_what_is_too_large_for_the_machine_is_unsupported_and_no_bad_usage(call, tmp_path: Path, net: Path) -> None:
+    net.write_text(net.read_text().replace("4, 8)", "1 << 40, 8)"))
+    mine = tmp_path / "mine.py"
+    mine.write_text("class ModelNew: ...\n")
+    code, printed, told = call("optimize", f"{net}:Net", "--target", "null", "--json", "-")
+    summary = json.loads(printed)
+    assert code == 1 and "Net is too large" in summary["reason"] and "UNSUPPORTED: Net is too large" in told
+    assert [row["status"] for row in summary["candidates"]] == ["UNSUPPORTED"] and summary["best"] is None
+    code, printed, _ = call("judge", f"{net}:Net", str(mine), "--target", "null", "--json", "-")
+    verdict = json.loads(printed)
+    assert code == 1 and verdict["status"] == "UNSUPPORTED" and "too large" in verdict["findings"][0]["message"]

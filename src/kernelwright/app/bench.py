@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelwright.app import options
-from kernelwright.app.console import aside, console_for, write_json
+from kernelwright.app.console import aside, console_for, refuse_unwritable, write_json
 from kernelwright.app.progress import Progress
 from kernelwright.errors import KernelwrightError, UsageError
 from kernelwright.records import Outcome, Problem
@@ -59,6 +59,8 @@ def bench(
     from kernelwright.targets import environment
 
     console = console_for(json_to)
+    if out:
+        refuse_unwritable(out)
     device, budget_s = choose_device(target), parse_budget(budget)
     chosen = choose_writers(options.names(writers))
     references = list_references(source, level, problems)

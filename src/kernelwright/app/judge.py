@@ -12,7 +12,8 @@ from rich.table import Table
 from kernelwright.app import options
 from kernelwright.app.console import aside, console_for, write_json
 from kernelwright.app.progress import Progress
-from kernelwright.errors import UsageError
+from kernelwright.app.refusal import refused
+from kernelwright.errors import TooLargeError, UsageError
 from kernelwright.records import Brief, Candidate, Entry, Problem, SourceFile, Status, Weight
 from kernelwright.search import parse_budget
 from kernelwright.writers import Bench
@@ -62,7 +63,7 @@ def judge(
 ) -> None:
     """Builds, verifies and times one candidate, and shows every finding. Always anew, unless --archive names one.
 
-    Exit code 0: passed. 1: judged and failed. 2: bad usage.
+    Exit code 0: passed. 1: judged and failed, or too large for this machine (UNSUPPORTED). 2: bad usage.
 
     The JSON: status, stage, confirmed, findings [check, ok, weight, message, numbers], timing {median_us, quartiles_us,
     samples_us, method, cold_cache, resolution_us}, comparisons [baseline, median_us, speedup, interval], labels, log.
@@ -75,8 +76,14 @@ def judge(
     console = console_for(json_to)
     device, budget_s = choose_device(target), parse_budget(budget)
     stock = [writer for writer in choose_writers(options.names(baselines)) if writer.baseline]
-    with aside(json_to):
-        loaded = load(problem, inputs=inputs or (), scale=scale, training=train_mode, autocast=autocast)
+    try:
+        with aside(json_to):
+            loaded = load(problem, inputs=inputs or (), scale=scale, training=train_mode, autocast=autocast)
+    except TooLargeError as error:
+        (unsupported,) = refused(error, device).entries
+        _show(unsupported, console)
+        write_json(verdict_json(unsupported.verdict), json_to)
+        raise typer.Exit(1) from None
     given = read_candidate(candidate, loaded, device)
     with aside(json_to), Archive(archive) as store, Progress(console, f"{given.title} for {loaded.name}") as progress:
         outcome = search(

@@ -10,9 +10,10 @@ import typer
 from rich.console import Console
 
 from kernelwright.app import options
-from kernelwright.app.console import aside, console_for, write_json
+from kernelwright.app.console import aside, console_for, refuse_folder, write_json
 from kernelwright.app.progress import Progress
-from kernelwright.errors import UsageError
+from kernelwright.app.refusal import refused
+from kernelwright.errors import TooLargeError, UsageError
 from kernelwright.records import Outcome, Problem
 from kernelwright.search import parse_budget
 
@@ -58,7 +59,8 @@ def optimize(
     """Finds, proves and times faster kernels for a module, and saves the winner.
 
     Writes DIR/NAME-RUN/ with report.html, outcome.json and, where something beat the baselines, an artifact for
-    kernelwright.load. Exit code 0 also when nothing did: the reason is shown. Ctrl-C keeps what was found.
+    kernelwright.load. Exit code 0 also when nothing did: the reason is shown. Ctrl-C keeps what was found. What is too
+    large for this machine is UNSUPPORTED and exit code 1.
 
     The JSON: problem, target, device, candidates [writer, status, stage, median_us, speedup, findings], best {writer,
     status, confirmed, median_us, speedup {eager, inductor, best_baseline}, interval}, reason, artifact, report. With
@@ -66,11 +68,13 @@ def optimize(
     """
     from kernelwright.archive import open_archive
     from kernelwright.problems import load
+    from kernelwright.report import outcome_json
     from kernelwright.search import choose_device, choose_writers, search
 
     if (reference is None) == (misses is None):
         raise UsageError('give either what to make fast, as "file.py:Class", or --misses ARCHIVE')
     console = console_for(json_to)
+    refuse_folder(out)
     device, budget_s = choose_device(target), parse_budget(budget)
     chosen = choose_writers(options.names(writers))
 
@@ -94,8 +98,13 @@ def optimize(
         write_json(found, json_to)
         return
     assert reference is not None
-    with aside(json_to):
-        problem = load(reference, inputs=inputs or (), scale=scale, training=train_mode, autocast=autocast)
+    try:
+        with aside(json_to):
+            problem = load(reference, inputs=inputs or (), scale=scale, training=train_mode, autocast=autocast)
+    except TooLargeError as error:
+        console.print(f"UNSUPPORTED: {error}", markup=False, soft_wrap=True)
+        write_json(outcome_json(refused(error, device)), json_to)
+        raise typer.Exit(1) from None
     with open_archive(archive) as store:
         outcome = run(problem, store)
     write_json(finish(outcome, out, console), json_to)

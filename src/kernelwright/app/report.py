@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from kernelwright.app import options
-from kernelwright.app.console import console_for, write_json
+from kernelwright.app.console import console_for, refuse_unwritable, write_json
 
 EXAMPLE = "Example: kernelwright report last --out report.html"
 
@@ -27,6 +27,8 @@ def report(
     from kernelwright.archive import open_archive
 
     console = console_for(json_to)
+    if out:
+        refuse_unwritable(out)
     with open_archive(archive) as store:
         if runs:
             from rich.table import Table

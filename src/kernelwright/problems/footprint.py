@@ -20,7 +20,7 @@ from torch.func import functional_call
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from kernelwright.errors import ProblemError
+from kernelwright.errors import ProblemError, TooLargeError
 from kernelwright.graph.reference import load_text, user_code
 from kernelwright.problems.dialect import call_inputs
 from kernelwright.records import Problem
@@ -102,16 +102,17 @@ def _faked(module: ModuleType, mode: FakeTensorMode) -> tuple[nn.Module, dict[st
 
 
 def refuse_too_large(problem: Problem) -> None:
-    """Raises ProblemError for a problem that this machine's memory cannot hold while it is judged."""
+    """Raises TooLargeError for a problem that this machine's memory cannot hold while it is judged."""
     try:
         cost = footprint(problem)
     except ProblemError:  # running it for real says the same, and where
         return
     limit = memory_bytes()
     if cost is not None and cost.needed_bytes > limit:
-        raise ProblemError(
+        raise TooLargeError(
             f"{problem.name} is too large: judging it needs {_gigabytes(cost.needed_bytes)}, this machine has "
-            f"{_gigabytes(limit)}; --scale auto makes its sizes fit"
+            f"{_gigabytes(limit)}; --scale auto makes its sizes fit",
+            problem,
         )
 
 
