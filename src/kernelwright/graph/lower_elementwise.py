@@ -45,12 +45,12 @@ def _sigmoid(x: Expression) -> Expression:
 
 
 def _gelu(x: Expression, approximate: str) -> Expression:
-    half = times(x, 0.5)
     if approximate == "tanh":
+        half = times(x, 0.5)
         cube = apply(Op.MUL, apply(Op.MUL, x, x), x)
         inside = times(apply(Op.ADD, x, times(cube, 0.044715)), 0.7978845608028654)
         return apply(Op.MUL, half, plus(apply(Op.TANH, inside), 1))
-    return apply(Op.MUL, half, plus(apply(Op.ERF, times(x, 0.7071067811865476)), 1))
+    return apply(Op.GELU, x)
 
 
 def _softplus(x: Expression, beta: float = 1, threshold: float = 20) -> Expression:

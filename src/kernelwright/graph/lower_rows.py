@@ -162,8 +162,9 @@ def _softmax_like(node: Node, logarithm: bool) -> Rule | None:
 
     def run(values: Sequence[Expression], reduce: Reduce, keep: Keep) -> Expression:
         x = keep("x", cast(values[0], own))
-        centered = keep("centered", apply(Op.SUB, x, reduce("largest", x, Reduction.MAXIMUM)))
-        e = keep("e", apply(Op.EXP, centered))
+        # A NaN that the maximum leaves out comes back with its own term of the sum.
+        centered = keep("centered", apply(Op.SUB, x, reduce("largest", x, Reduction.LARGEST)))
+        e = keep("e", apply(Op.EXP_FALLING, centered))
         total = reduce("total", e, Reduction.SUM)
         if logarithm:
             return apply(Op.SUB, centered, keep("log_total", apply(Op.LOG, total)))

@@ -208,7 +208,7 @@ class _Printer:
 def _neutral(reduction: Reduction, type: ScalarType) -> str:
     if reduction is Reduction.SUM:
         return "0"
-    sign = -1 if reduction is Reduction.MAXIMUM else 1
+    sign = 1 if reduction is Reduction.MINIMUM else -1
     return _constant(sign * float("inf") if type.floating else sign * (2**63 - 1), type)
 
 

@@ -33,6 +33,8 @@ class Op(Enum):
     ROUND = "round"
     """To nearest, ties to even."""
     EXP = "exp"
+    EXP_FALLING = "exp_falling"
+    """exp of what is not positive; results below the normal numbers may be 0."""
     EXPM1 = "expm1"
     LOG = "log"
     LOG1P = "log1p"
@@ -41,6 +43,8 @@ class Op(Enum):
     TANH = "tanh"
     SIGMOID = "sigmoid"
     ERF = "erf"
+    GELU = "gelu"
+    """x times the normal distribution function of x."""
     LT = "lt"
     LE = "le"
     GT = "gt"
@@ -63,13 +67,15 @@ _COSTS = {
     Op.DIV: 4,
     Op.SQRT: 5,
     Op.RSQRT: 8,
-    Op.EXP: 16,
-    Op.EXPM1: 18,
+    Op.EXP: 14,
+    Op.EXP_FALLING: 12,
+    Op.EXPM1: 16,
     Op.LOG: 20,
     Op.LOG1P: 26,
-    Op.TANH: 28,
-    Op.SIGMOID: 22,
-    Op.ERF: 34,
+    Op.TANH: 26,
+    Op.SIGMOID: 20,
+    Op.ERF: 26,
+    Op.GELU: 20,
 }
 
 

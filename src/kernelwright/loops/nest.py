@@ -15,6 +15,8 @@ class Reduction(Enum):
     MAXIMUM = "maximum"
     """NaN if any value is."""
     MINIMUM = "minimum"
+    LARGEST = "largest"
+    """The maximum, where a NaN among the values reaches the result by another way: it may be left out here."""
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,9 @@ KW_INLINE float maximum_step(float best, float x) { return __builtin_elementwise
 KW_INLINE double maximum_step(double best, double x) { return __builtin_elementwise_maximum(best, x); }
 KW_INLINE float minimum_step(float best, float x) { return __builtin_elementwise_minimum(best, x); }
 KW_INLINE double minimum_step(double best, double x) { return __builtin_elementwise_minimum(best, x); }
+// Leaves NaN out, or not, as it comes: for maxima whose use brings the NaN back in, at a third of the cost.
+KW_INLINE float largest_step(float best, float x) { return __builtin_elementwise_max(best, x); }
+KW_INLINE double largest_step(double best, double x) { return __builtin_elementwise_max(best, x); }
 KW_INLINE int64 maximum_step(int64 best, int64 x) { return x > best ? x : best; }
 KW_INLINE int64 minimum_step(int64 best, int64 x) { return x < best ? x : best; }
 
@@ -52,44 +55,69 @@ KW_INLINE float clamped(float x, float low, float high) {
     return x > high ? high : x;
 }
 
-// exp(x) = 2^n (1 + q), q = exp(r) - 1 = r + r^2 p(r), |r| <= ln(2) / 2. p is Cephes' expf polynomial.
+// exp(x) = 2^n (1 + q), q = exp(r) - 1, |r| <= ln(2) / 2. The polynomials are minimax fits, below 4e-9.
+// `shifted` has n in its low bits: shifted left by 23 they are n in the place of an exponent.
 struct ExpParts {
-    float q;  // exp(r) - 1
-    int n;
+    float q;
+    float shifted;
 };
 KW_INLINE ExpParts exp_parts(float x) {
     float shifted = x * LOG2_E + ROUNDER;
     float n = shifted - ROUNDER;
     float r = x - n * LN2_HIGH;
     r = r - n * LN2_LOW;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    return {(r * r) * p + r, (int)((unsigned)bits_of(shifted) - (unsigned)bits_of(ROUNDER))};
+    float p = 1.38142e-3f;
+    p = p * r + 8.3689e-3f;
+    p = p * r + 4.166841e-2f;
+    p = p * r + 1.6666519e-1f;
+    p = p * r + 4.9999993e-1f;
+    p = p * r + 1.0f;
+    return {p * r, shifted};
 }
+KW_INLINE int rounded(float shifted) { return (int)((unsigned)bits_of(shifted) - (unsigned)bits_of(ROUNDER)); }
 KW_INLINE float power_of_two(int n) { return of_bits(shift_left(n + 127, 23)); }
+// x 2^n, where that is a normal number. By the bits: a NaN does not survive it.
+KW_INLINE float scaled(float x, int n) { return of_bits((int)((unsigned)bits_of(x) + ((unsigned)n << 23))); }
 
 // Scales in two steps, so that results overflow to infinity and underflow through the subnormals by themselves.
-KW_INLINE float exp(float x) {
-    ExpParts e = exp_parts(clamped(x, -105.0f, 89.0f));
-    int half_n = e.n >> 1;
-    return (e.q + 1.0f) * power_of_two(half_n) * power_of_two(e.n - half_n);
+KW_INLINE float exp_scaled(ExpParts e) {
+    int n = rounded(e.shifted), half_n = n >> 1;
+    return (e.q + 1.0f) * power_of_two(half_n) * power_of_two(n - half_n);
+}
+KW_INLINE float exp(float x) { return exp_scaled(exp_parts(clamped(x, -105.0f, 89.0f))); }
+
+// exp of what is not positive, as a softmax needs it: results below the normal numbers are 0.
+KW_INLINE float exp_falling(float x) {
+    ExpParts e = exp_parts(x);
+    float y = (e.q + 1.0f) * of_bits((int)(((unsigned)bits_of(e.shifted) << 23) + 0x3f800000u));
+    return x < -87.3f ? 0.0f : y;
 }
 
-// exp where neither x nor the result leaves the normal numbers: |x| < 87.
+// exp where neither x nor the result leaves the normal numbers: |x| < 87. Of a NaN it is anything.
 KW_INLINE float exp_normal(float x) {
     ExpParts e = exp_parts(x);
-    return (e.q + 1.0f) * power_of_two(e.n);
+    return scaled(e.q + 1.0f, bits_of(e.shifted));
+}
+
+// 2^x for |x| < 126; of a NaN it is anything. The polynomial is a minimax fit, 2e-9.
+KW_INLINE float exp2_normal(float x) {
+    float shifted = x + ROUNDER;
+    float r = x - (shifted - ROUNDER);
+    float p = 1.53530477e-4f;
+    p = p * r + 1.33992625e-3f;
+    p = p * r + 9.61844111e-3f;
+    p = p * r + 5.55033154e-2f;
+    p = p * r + 2.40226479e-1f;
+    p = p * r + 6.93147203e-1f;
+    p = p * r + 1.0f;
+    return scaled(p, bits_of(shifted));
 }
 
 // 2^n (1 + q) - 1 = 2 (2^(n-1) q + (2^(n-1) - 1/2)): exact scaling, no cancellation beyond what expm1 itself has.
 KW_INLINE float expm1(float x) {
     float c = clamped(x, -20.0f, 89.0f);
     ExpParts e = exp_parts(c);
-    float scale = power_of_two(e.n - 1);
+    float scale = power_of_two(rounded(e.shifted) - 1);
     float y = 2.0f * (e.q * scale + (scale - 0.5f));
     return x == 0.0f ? x : y;
 }
@@ -129,7 +157,7 @@ KW_INLINE float log1p(float x) {
     float lost = x - (u - 1.0f);
     float y = log_normal(u, 0.0f) + lost / u;
     y = log_special(u, y);
-    return (x < 1e-8f) & (x > -1e-8f) ? x : y;
+    return ((x < 1e-8f) & (x > -1e-8f)) ? x : y;
 }
 
 // Small arguments by Cephes' polynomial, others by 1 - 2 / (exp(2|x|) + 1).
@@ -143,26 +171,27 @@ KW_INLINE float tanh(float x) {
     p = p * s + -3.33332819422e-1f;
     float small = x + x * (s * p);
     float large = 1.0f - 2.0f / (exp_normal(2.0f * (a > 20.0f ? 20.0f : a)) + 1.0f);
-    return __builtin_copysignf(a < 0.625f ? small : large, x);
+    return __builtin_copysignf(a > 0.625f ? large : small, x);
 }
 
 KW_INLINE float sigmoid(float x) {
-    float z = exp(-__builtin_fabsf(x));
+    float a = -__builtin_fabsf(x);
+    float z = exp_scaled(exp_parts(a < -105.0f ? -105.0f : a));
     return (x < 0.0f ? z : 1.0f) / (1.0f + z);
 }
 
-// N. Juffa's erff: both branches are within 1 ulp.
+// N. Juffa's erff, its exponential in base 2: both branches are within 1 ulp.
 KW_INLINE float erf(float x) {
     float t = __builtin_fabsf(x);
     float s = x * x;
-    float r = -1.72853470e-5f * t + 3.83197126e-4f;
-    float u = -3.88396438e-3f * t + 2.42546219e-2f;
+    float r = -1.72853470e-5f * LOG2_E * t + 3.83197126e-4f * LOG2_E;
+    float u = -3.88396438e-3f * LOG2_E * t + 2.42546219e-2f * LOG2_E;
     r = r * s + u;
-    r = r * t + -1.06777877e-1f;
-    r = r * t + -6.34846687e-1f;
-    r = r * t + -1.28717512e-1f;
-    r = r * t + -t;
-    float large = __builtin_copysignf(1.0f - exp_normal(r < -80.0f ? -80.0f : r), x);
+    r = r * t + -1.06777877e-1f * LOG2_E;
+    r = r * t + -6.34846687e-1f * LOG2_E;
+    r = r * t + -1.28717512e-1f * LOG2_E;
+    r = r * t + -LOG2_E * t;
+    float large = __builtin_copysignf(1.0f - exp2_normal(r < -120.0f ? -120.0f : r), x);
     float p = -5.96761703e-4f;
     p = p * s + 4.99119423e-3f;
     p = p * s + -2.67681349e-2f;
@@ -171,6 +200,25 @@ KW_INLINE float erf(float x) {
     p = p * s + 1.28379166e-1f;
     float small = p * x + x;
     return t > 0.927734375f ? large : small;
+}
+
+// x times the normal distribution function: max(x, 0) - |x| Q(|x|). Of Q, the upper tail, the logarithm is so smooth
+// that one polynomial serves: a minimax fit of log2 Q on [0, 5.6], weighted by sqrt(Q). Beyond 10 nothing is left of it.
+// Of minus infinity it is NaN, as torch's own in either precision.
+KW_INLINE float gelu(float x) {
+    float t = __builtin_fabsf(x);
+    t = t > 10.0f ? 10.0f : t;
+    float p = 2.31122303e-7f;
+    p = p * t + -5.25036318e-6f;
+    p = p * t + 4.80843918e-5f;
+    p = p * t + -1.96015611e-4f;
+    p = p * t + -1.49580832e-4f;
+    p = p * t + 7.10549107e-3f;
+    p = p * t + -5.25343095e-2f;
+    p = p * t + -4.59194744e-1f;
+    p = p * t + -1.15110664f;
+    p = p * t + -1.0f;
+    return (x < 0.0f ? x * 0.0f : x) - t * exp2_normal(p);
 }
 
 KW_INLINE float sqrt(float x) { return __builtin_elementwise_sqrt(x); }
@@ -184,6 +232,7 @@ KW_INLINE float fma(float a, float b, float c) { return __builtin_elementwise_fm
 
 // -- float64: libm for now ---------------------------------------------------------------------------------------------
 
+KW_INLINE double exp_falling(double x) { return __builtin_exp(x); }
 KW_INLINE double exp(double x) { return __builtin_exp(x); }
 KW_INLINE double expm1(double x) { return __builtin_expm1(x); }
 KW_INLINE double log(double x) { return __builtin_log(x); }
@@ -194,6 +243,7 @@ KW_INLINE double sigmoid(double x) {
     double z = __builtin_exp(-__builtin_fabs(x));
     return (x < 0.0 ? z : 1.0) / (1.0 + z);
 }
+KW_INLINE double gelu(double x) { return x * 0.5 * (1.0 + __builtin_erf(x * 0.70710678118654752440)); }
 KW_INLINE double sqrt(double x) { return __builtin_elementwise_sqrt(x); }
 KW_INLINE double rsqrt(double x) { return 1.0 / __builtin_elementwise_sqrt(x); }
 KW_INLINE double abs(double x) { return __builtin_fabs(x); }
