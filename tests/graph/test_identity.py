@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from road_modules import ROADS, LinearGelu, Multihead, Road, Tied
+from road_modules import ROADS, LinearGelu, Multihead, Of, Road, Tied
 from torch import Tensor, fx, nn
 
 from kernelwright.graph import Capture, capture, capture_dynamo, distinct_outputs, fit, identify, specialise
@@ -127,3 +127,19 @@ def test_repeated_and_passed_through_outputs_are_listed_once_or_not() -> None:
 def test_texts_are_data(text: str) -> None:
     with pytest.raises((ValueError, KeyError)):
         specialise(text, [3])
+
+
+def test_dimensions_are_counted_from_the_first() -> None:
+    last = Of(
+        lambda x: (
+            torch.softmax(x, -1).transpose(-2, -1).sum(-1) + torch.cat([x, x], -2).unsqueeze(-1).amax((-1, -3, -2))
+        )
+    )
+    first = Of(lambda x: torch.softmax(x, 2).transpose(1, 2).sum(2) + torch.cat([x, x], 1).unsqueeze(3).amax((3, 1, 2)))
+    x = torch.randn(7, 7, 7)
+    assert identify(capture(last, (x,))).text == identify(capture(first, (x,))).text
+
+
+def test_equal_calls_merge_however_they_count() -> None:
+    captured = capture(Of(lambda x: torch.softmax(x, -1) * torch.softmax(x, 1)), (torch.randn(3, 5),))
+    assert identify(captured).text.count("_softmax") == 1

@@ -5,9 +5,9 @@
    operand.
 3. getitem(unbind(x, d), i) and squeeze(slice(x, d, i, i + 1), [d]) are select(x, d, i).
 
-Rule 4, about clones that feed an output, belongs to the text alone: see identity.py. Besides, arguments equal to their
-defaults are left out, equal calls are made once, and dead calls go. No rule makes an output share memory with an
-input or with another output where the original did not.
+Rule 4, about clones that feed an output, belongs to the text alone: see identity.py. Besides, dimensions are counted
+from the first, arguments equal to their defaults are left out, equal calls are made once, and dead calls go. No rule
+makes an output share memory with an input or with another output where the original did not.
 """
 
 import operator
@@ -37,6 +37,10 @@ _PERHAPS_IDENTITY = frozenset(
 )
 _FRESH = frozenset({aten.clone.default, aten._to_copy.default, aten.lift_fresh_copy.default})
 _TO_THE_END = sys.maxsize
+_DIMENSIONS = frozenset({"dim", "dims"})
+"""Names of arguments that are dimensions of an operator's first operand."""
+_RANK_ADDED = frozenset({aten.unsqueeze.default, aten.stack.default})
+"""Operators whose dimension is one of the result, which has one more."""
 
 
 def canonicalise(graph: fx.Graph) -> None:
@@ -70,6 +74,9 @@ def bound(target: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
             values.append(item.default_value)
         else:
             break
+    for place, item in enumerate(positions[: len(values)]):
+        if item.name in _DIMENSIONS:
+            values[place] = _from_the_first(values[place], values[0], target)
     while values and _is_default(positions[len(values) - 1], values[-1]):
         values.pop()
     for item in target._schema.arguments:
@@ -78,6 +85,18 @@ def bound(target: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     if target is aten.slice.Tensor:
         values = _to_the_end(values)
     return tuple(values), named
+
+
+def _from_the_first(dims: Any, operand: Any, target: OpOverload) -> Any:
+    """Dimensions of the operand without those that are counted from the last."""
+    if isinstance(dims, (list, tuple)):
+        return [_from_the_first(dim, operand, target) for dim in dims]
+    if isinstance(operand, (list, tuple)) and operand:
+        operand = operand[0]
+    if not isinstance(operand, Node) or not isinstance(dims, int) or isinstance(dims, bool) or dims >= 0:
+        return dims
+    rank = len(shape_of(operand)) + (target in _RANK_ADDED)
+    return dims + rank if rank else dims
 
 
 def _to_the_end(values: list[Any]) -> list[Any]:
