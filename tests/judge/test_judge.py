@@ -1,5 +1,11 @@
 """The judge from end to end, on the null device and in sandboxed children."""
 
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,11 +14,13 @@ import pytest
 import torch
 
 from kernelwright import problems
-from kernelwright.errors import ProblemError
-from kernelwright.judge import JUDGE_VERSION, Gate, Judge, Settings, noise
+from kernelwright.errors import CompileError, ProblemError, UsageError
+from kernelwright.judge import JUDGE_VERSION, Gate, Judge, Settings, noise, scratch
+from kernelwright.judge.building import Building
 from kernelwright.judge.noise import QUIET, UNKNOWN, Noise
 from kernelwright.judge.session import SessionSettings
-from kernelwright.records import Candidate, Case, Problem, SourceFile, Stage, Status, Weight
+from kernelwright.records import Build, BuildRequest, Candidate, Case, Problem, SourceFile, Stage, Status, Weight
+from kernelwright.targets import groups
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -199,3 +207,98 @@ def test_weights_given_are_the_weights_judged(problem: Problem) -> None:
     with Judge(problem, "null", weights=given, settings=SETTINGS, gate=Gate(None)) as made:
         assert made.submit(eager(problem, "null")).status is Status.PASSED
         assert torch.equal(made._reference.weights()["inner.bias"], given["inner.bias"])
+
+
+FOLDED = """
+class ModelNew(Model):
+    def prepare(self):
+        held = float(self.inner.weight.sum())
+        self.first = getattr(self, "first", held)
+        if held != self.first:
+            raise RuntimeError("the weights are folded")
+"""
+
+
+def test_a_baseline_that_refuses_other_weights_stays_one_and_cannot_win(judge: Judge, problem: Problem) -> None:
+    folded = SourceFile("model.py", problem.source + FOLDED)
+    verdict = judge.submit(Candidate("stock", "torch@cpu", (folded,), baseline=True))
+    assert verdict.status is Status.PASSED and verdict.timing is not None, verdict.reason
+    assert [finding.check for finding in verdict.failed(Weight.BAR)] == ["weights_followed"]
+    assert "the weights are folded" in verdict.reason and not verdict.confirmed
+    assert judge.submit(Candidate("test", "torch@cpu", (folded,))).status is Status.RUNTIME_ERROR
+
+
+def test_a_baseline_that_cannot_run_says_that_it_was_not_measured(judge: Judge, problem: Problem) -> None:
+    text = problem.source + '\nfrom kernelwright.errors import MissingError\nraise MissingError("there is no g++")\n'
+    verdict = judge.submit(Candidate("stock", "torch@cpu", (SourceFile("model.py", text),), baseline=True))
+    assert verdict.status is Status.UNSUPPORTED and verdict.reason.startswith("not measured: ")
+    assert "no g++" in verdict.reason
+
+
+def test_closing_ends_what_is_under_way(problem: Problem) -> None:
+    endless = variant(problem, "return torch.tanh(self.inner(x))", "import time; time.sleep(60)")
+    made = Judge(problem, "cpu", settings=replace(SETTINGS, session=SessionSettings(call_s=60)), gate=Gate.private())
+    caught: list[BaseException] = []
+
+    def submit() -> None:
+        try:
+            made.submit(endless)
+        except UsageError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=submit)
+    thread.start()
+    time.sleep(3)
+    made.close()
+    thread.join(10)
+    assert not thread.is_alive() and len(caught) == 1 and "closed" in str(caught[0])
+    with pytest.raises(UsageError, match="closed"):
+        made.submit(endless)
+
+
+class Compiler:
+    """A broker whose compilation takes a minute in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.process, self.began = folder, None, threading.Event()
+
+    def build(self, request: BuildRequest) -> Build:
+        process = subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
+        groups.started(process.pid)
+        self.began.set()
+        process.wait(60)
+        raise CompileError(f"ended with {process.returncode}")
+
+
+def test_a_long_compilation_steps_aside_and_ends_with_the_judge(tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    compiler = Compiler(tmp_path)
+    building = Building(compiler, gate)
+    said: list[str] = []
+
+    def hear() -> None:
+        with gate.busy(), pytest.raises(CompileError) as caught:
+            building.build(BuildRequest("inductor", ""))
+        said.append(str(caught.value))
+
+    thread = threading.Thread(target=hear)
+    thread.start()
+    assert compiler.began.wait(10)
+    began = time.monotonic()
+    with gate.quiet():
+        assert time.monotonic() - began < 5
+    building.end()
+    thread.join(10)
+    assert said == ["ended with -9"]
+    with pytest.raises(CompileError, match="closed"):
+        building.build(BuildRequest("inductor", ""))
+
+
+def test_scratch_folders_of_dead_judges_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    for owner in (dead.pid, os.getppid()):
+        (tmp_path / f"kernelwright-scratch-{owner}-x").mkdir()
+    made = Path(scratch.make())
+    assert {path.name for path in tmp_path.iterdir()} == {made.name, f"kernelwright-scratch-{os.getppid()}-x"}

@@ -41,6 +41,8 @@ class Hearing:
     def hear(self, case: Case, *, repeat: bool = False, keep: bool = True) -> None:
         """One verified call. Raises Rejected."""
         reloaded = self._load(case)
+        if reloaded is None:
+            return
         leaves, answer = self.reference.ask(case, keep=keep)
         if answer is None:
             return
@@ -79,23 +81,30 @@ class Hearing:
         found = (check.find(self.evidence) for check in checks())
         return tuple(finding for finding in found if finding is not None)
 
-    def _load(self, case: Case) -> bool:
-        """Brings in the weights of `case` where others are loaded; whether it did."""
+    def _load(self, case: Case) -> bool | None:
+        """Brings in the weights of `case` where others are loaded; whether it did. None: a baseline refused them."""
         wanted = None if case.weights == "original" else case
         if (wanted and (wanted.weights, wanted.seed)) == (self._loaded and (self._loaded.weights, self._loaded.seed)):
             return False
         loaded = self.session.load_weights(self.reference.weights(wanted))
-        self._stop_at(loaded.failure)
         self._loaded = wanted
+        if loaded.failure and self.evidence.baseline and wanted and self.session.lost is None:
+            self._note_error(case, loaded.failure)
+            return None
+        self._stop_at(loaded.failure)
         return True
+
+    def _note_error(self, case: Case, failure: Failure) -> None:
+        call = Call(case, error=failure.message, reloaded=case.weights != "original")
+        self.evidence = replace(self.evidence, calls=(*self.evidence.calls, call))
 
     def _failed(self, case: Case, failure: Failure) -> None:
         """A call that raised: an ending, but for layouts, which may be refused, and for what a stock tool's baseline
-        was not compiled for."""
-        lenient = case.layout != "contiguous" or (self.evidence.baseline and case.sizes)
+        was not compiled for: other sizes, other weights."""
+        stock = self.evidence.baseline and (case.sizes or case.weights != "original")
+        lenient = case.layout != "contiguous" or stock
         if lenient and self.session.lost is None and failure.status is Status.RUNTIME_ERROR:
-            call = Call(case, error=failure.message)
-            self.evidence = replace(self.evidence, calls=(*self.evidence.calls, call))
+            self._note_error(case, failure)
             return
         self._stop_at(Failure(failure.status, f"{failure.message} ({told(case)})"))
 

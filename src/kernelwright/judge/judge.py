@@ -21,8 +21,9 @@ from typing import Self
 import torch
 
 from kernelwright import targets
-from kernelwright.errors import ProblemError
+from kernelwright.errors import ProblemError, UsageError
 from kernelwright.judge import physics
+from kernelwright.judge.building import Building
 from kernelwright.judge.cases import PROBES, Pool, total_bytes
 from kernelwright.judge.clock import Turns, time_turns
 from kernelwright.judge.degenerate import Survey, survey
@@ -98,7 +99,7 @@ class Judge:
         self.environment: Environment = targets.environment(device)
         self._unsupported = _too_large(problem)
         self._reference = Reference(problem, weights, settings.cache_bytes)
-        self._broker = targets.LocalBroker()
+        self._broker = Building(targets.LocalBroker(), self.gate)
         self._pool = Pool.draw(problem, settings.pool_seeds, weighted=not self._reference.weightless)
         self._turn = 0
         self._lock = threading.Lock()
@@ -106,6 +107,8 @@ class Judge:
         self._parked: dict[str, Steps] = {}
         self._survey: Survey | None = None
         self._noise = Noise()
+        self._heard: set[Steps] = set()
+        self._closed = False
 
     def __enter__(self) -> Self:
         return self
@@ -116,8 +119,12 @@ class Judge:
         self.close()
 
     def close(self) -> None:
-        """Ends all children. Idempotent."""
+        """Ends all children and the compilations for them. What is under way on other threads raises. Idempotent."""
+        self._broker.end()
         with self._lock:
+            self._closed = True
+            for session in self._heard:
+                session.abort()
             sessions = [*self._parked.values(), *(held.session for held in self._held.values())]
             self._parked.clear()
             self._held.clear()
@@ -196,6 +203,7 @@ class Judge:
                     )
                 for (place, _), turn in zip(standing, turns, strict=True):
                     trials[place] = _trial(trials[place], turn)
+        self._refuse_closed()
         return tuple(trials)
 
     @property
@@ -238,13 +246,22 @@ class Judge:
 
     def _session(self, candidate: Candidate) -> Steps:
         kind: Callable[..., Steps] = NullSession if self.device == "null" else Session
-        return kind(
+        session = kind(
             self.problem,
             candidate,
             weights=self._reference.weights(),
             broker=self._broker,
             settings=self.settings.session,
         )
+        with self._lock:
+            self._refuse_closed()
+            self._heard = {item for item in self._heard if item.lost is None} | {session}
+        return session
+
+    def _refuse_closed(self) -> None:
+        """What a child answered that was ended with the judge is no verdict about its candidate."""
+        if self._closed:
+            raise UsageError("the judge was closed while a candidate was before it")
 
     def _refuse_unsupported(self, hearing: Hearing) -> None:
         candidate = hearing.session.candidate
@@ -277,10 +294,14 @@ class Judge:
                 comparisons = self._time(hearing, extent)
         except Rejected:
             pass
+        if self._closed:
+            hearing.session.close()
+            self._refuse_closed()
         hearing.evidence = replace(hearing.evidence, oracle_note=self._reference.note)
         verdict = self._verdict(hearing, stage, comparisons, began)
         if candidate.baseline and verdict.status is Status.PASSED and hearing.session.lost is None:
             with self._lock:
+                self._refuse_closed()
                 old = self._parked.pop(candidate.digest, None)
                 self._parked[candidate.digest] = hearing.session
             if old is not None:

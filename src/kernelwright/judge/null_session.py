@@ -108,6 +108,9 @@ class NullSession:
         found = self._module.state_dict()
         return State(tensors=tuple((name, found[name].clone()) for name in like if name in found))
 
+    def abort(self) -> None:
+        """Nothing to end: what runs in this process runs on."""
+
     def close(self) -> None:
         """Drops the module."""
         self._module = None

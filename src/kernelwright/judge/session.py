@@ -23,7 +23,6 @@ import random
 import shutil
 import site
 import sys
-import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kernelwright.errors import CompileError, KernelwrightError, MissingError, SandboxError
 from kernelwright.home import home
-from kernelwright.judge import child
+from kernelwright.judge import child, scratch
 from kernelwright.judge.arena import Arena, Layout, Place
 from kernelwright.judge.null_session import NullSession
 from kernelwright.judge.spawn import forkserver
@@ -103,6 +102,7 @@ class Session:
         self._build_s = 0.0
         self._builds = 0
         self._prepares = False
+        self._aborted = False
 
     def __enter__(self) -> Self:
         return self
@@ -127,7 +127,10 @@ class Session:
 
     def start(self) -> Started:
         """Confines a fresh child; builds, constructs, loads weights, prepares. Called once."""
-        confinement = self._confine()
+        try:
+            confinement = self._confine()
+        except Lost as lost:
+            return Started(self._end(lost, "before it was constructed"))
         began = time.perf_counter()
         try:
             with self._awake() as wire:
@@ -245,6 +248,13 @@ class Session:
             return State(failure or self._end(Lost("wrote garbage to its channel to the judge"), ""))
         return State(tensors=tuple((name, arena.take(place)) for name, place in places.items() if name in copied))
 
+    def abort(self) -> None:
+        """Ends the child from any thread: the step under way answers with a failure."""
+        self._aborted = True
+        wire = self._wire
+        if wire is not None:
+            wire.kill()
+
     def close(self) -> None:
         """Ends the child. Idempotent."""
         if self._wire:
@@ -265,9 +275,11 @@ class Session:
         import torch
 
         settings = self.settings
-        self._scratch = tempfile.mkdtemp(prefix="kernelwright-scratch-")
+        self._scratch = scratch.make()
         wire = self._wire = forkserver().spawn()
         wire.log_bytes = settings.log_bytes
+        if self._aborted:
+            wire.kill()
         order = child.Confine(
             readable=(*_python_folders(), *_system_files(), *self._granted()),
             writable=(self._scratch, "/dev/null"),
@@ -279,6 +291,8 @@ class Session:
             wire.send(pickle.dumps(order))
             message = wire.await_message(_CONFINE_S, self._serve)
         except Lost as lost:
+            if self._aborted:
+                raise
             self.close()
             raise SandboxError(f"a fresh child {lost}; it printed: {self._log[-1000:] or 'nothing'}") from lost
         wire.stop()

@@ -197,6 +197,10 @@ class Steps(Protocol):
         """The tensors of the candidate's state_dict that have the names, shapes and dtypes of `like`."""
         ...
 
+    def abort(self) -> None:
+        """Ends the child from any thread: the step under way answers with a failure."""
+        ...
+
     def close(self) -> None:
         """Ends the child. Idempotent."""
         ...

@@ -12,6 +12,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -51,6 +52,7 @@ class Wire:
         self._stopped = False
         self._status: int | None = None
         self._open = True
+        self._ending = threading.Lock()
         self._logging = True
         self._watched = 0.0
         self.log_bytes = 8000
@@ -78,6 +80,12 @@ class Wire:
             self._stopped = False
             self._signal(signal.SIGCONT)
 
+    def kill(self) -> None:
+        """Ends the process, from any thread; whoever waits for it meets Lost."""
+        with self._ending:
+            if self._open:
+                self._signal(signal.SIGKILL)
+
     def close(self) -> None:
         """Ends the process and waits until it is gone."""
         if not self._open:
@@ -85,12 +93,13 @@ class Wire:
         self._signal(signal.SIGKILL)
         self._wait_for_end(5.0)
         self._drain()
-        self._open = False
-        self._channel.close()
-        os.close(self._log)
-        os.close(self._told)
-        if self._pidfd is not None and self._pidfd >= 0:
-            os.close(self._pidfd)
+        with self._ending:
+            self._open = False
+            self._channel.close()
+            os.close(self._log)
+            os.close(self._told)
+            if self._pidfd is not None and self._pidfd >= 0:
+                os.close(self._pidfd)
 
     @property
     def text(self) -> str:

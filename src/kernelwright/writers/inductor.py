@@ -14,6 +14,7 @@ from kernelwright.writers.writer import Bench
 MODES = ("default", "max-autotune", "freezing")
 
 _MODEL = '''import kernelwright
+from kernelwright.errors import LaunchError, MissingError
 from reference import Model
 
 
@@ -31,7 +32,10 @@ class ModelNew(Model):
         )
 
     def prepare(self):
-        self.compiled = self.lib.bind(self)
+        try:
+            self.compiled = self.lib.bind(self)
+        except LaunchError as error:  # mode "freezing" has folded the weights, and these are others
+            raise MissingError(str(error)) from error
 
     def forward(self, *args, **kwargs):
         return self.compiled(*args, **kwargs)
@@ -54,7 +58,11 @@ class InductorWriter:
         return None
 
     async def write(self, brief: Brief, bench: Bench) -> None:
-        await asyncio.gather(*(bench.submit(candidate(brief, mode)) for mode in MODES[: brief.attempts]))
+        # One mode that cannot be judged must not cost the others theirs.
+        submitted = (bench.submit(candidate(brief, mode)) for mode in MODES[: brief.attempts])
+        for answer in await asyncio.gather(*submitted, return_exceptions=True):
+            if isinstance(answer, BaseException):
+                raise answer
 
 
 def candidate(brief: Brief, mode: str) -> Candidate:

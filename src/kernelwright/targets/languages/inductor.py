@@ -31,7 +31,7 @@ from kernelwright.records import (
     flatten,
     unflatten,
 )
-from kernelwright.targets import ahead
+from kernelwright.targets import ahead, groups
 from kernelwright.targets.features import features
 
 if TYPE_CHECKING:
@@ -218,6 +218,7 @@ def _run(order: str) -> None:
         start_new_session=True,
     )
     try:
+        groups.started(child.pid)
         _, log = child.communicate(order, timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
         raise CompileError(f"Inductor took more than {LIMIT_S} s") from None
