@@ -1,7 +1,7 @@
 """`kernelwright bench`: a sweep over many problems, which goes on where it was stopped."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,11 +11,12 @@ from kernelwright.app import options
 from kernelwright.app.console import aside, console_for, refuse_unwritable, write_json
 from kernelwright.app.progress import Progress
 from kernelwright.errors import KernelwrightError, UsageError
-from kernelwright.records import Outcome, Problem
+from kernelwright.records import EventKind, Outcome, Problem
 from kernelwright.search import parse_budget
 
 if TYPE_CHECKING:
     from kernelwright.archive import Archive
+    from kernelwright.writers import Writer
 
 EXAMPLE = "Example: kernelwright bench kernelbench:../KernelBench --level 1,2 --problems 1-20 --scale auto --json -"
 
@@ -46,7 +47,8 @@ def bench(
 ) -> None:
     """Searches many problems one after the other, and sums up by level.
 
-    A second call takes finished runs of the same machine, versions and judge from the archive and does the rest.
+    A second call takes finished runs of the same machine, versions, judge and writers from the archive and does the
+    rest.
     Wins by exact algebraic shortcuts and on degenerate problems are counted apart, with and without.
 
     The JSON: device, rows [problem, level, result, writer, speedup {eager, inductor, best_baseline}, labels, reason,
@@ -72,7 +74,7 @@ def bench(
             try:
                 with aside(json_to):
                     problem = load(reference, scale=scale, training=train_mode)
-                outcome = None if again else finished(store, problem, device)
+                outcome = None if again else finished(store, problem, device, chosen)
                 if outcome is None:
                     with aside(json_to), Progress(console, title) as progress:
                         outcome = search(
@@ -100,6 +102,9 @@ def bench(
     write_json(bench_json(rows, here), json_to)
 
 
+_ASKED = (EventKind.WRITING, EventKind.SKIPPED)
+
+
 def list_references(source: str, levels: str, numbers: str | None) -> tuple[str, ...]:
     """The problems of a source. Raises UsageError."""
     if source == "suite" or source.startswith("suite@"):
@@ -114,8 +119,8 @@ def list_references(source: str, levels: str, numbers: str | None) -> tuple[str,
     raise UsageError(f'{source!r} is no source of problems; write "suite", or "kernelbench:DIR" for a checkout')
 
 
-def finished(store: "Archive", problem: Problem, device: str) -> Outcome | None:
-    """The newest finished run of this problem in this very environment under this judge."""
+def finished(store: "Archive", problem: Problem, device: str, writers: "Sequence[Writer]") -> Outcome | None:
+    """The newest finished run of this problem in this very environment under this judge that asked these writers."""
     from kernelwright.judge import JUDGE_VERSION
     from kernelwright.targets import environment
 
@@ -124,6 +129,9 @@ def finished(store: "Archive", problem: Problem, device: str) -> Outcome | None:
         if run.finished:
             outcome = store.outcome(run.id)
             verdicts = [entry.verdict for entry in outcome.entries]
+            asked = {event.writer for event in store.events(run.id) if event.kind in _ASKED}
+            if not asked.issuperset(writer.name for writer in writers):
+                continue
             same = all(verdict.environment.digest == here and verdict.judge == JUDGE_VERSION for verdict in verdicts)
             if verdicts and same and not outcome.interrupted:
                 return outcome

@@ -50,6 +50,11 @@ class Plan:
     attempts: int = 8
     """How many candidates each writer may submit."""
 
+    @property
+    def writing_s(self) -> float:
+        """What of the budget the writers have; the rest confirms."""
+        return self.budget_s - min(CONFIRM_S, self.budget_s / 5)
+
 
 @dataclass(frozen=True)
 class _Hunt:
@@ -136,7 +141,7 @@ def conduct(
     try:
         try:
             writing.start()
-            writing.join(plan.budget_s - min(CONFIRM_S, plan.budget_s / 5), stop)
+            writing.join(plan.writing_s, stop)
             interrupted = stop is not None and stop.is_set()
             writing.stop()
             docket.abandon()
@@ -245,7 +250,7 @@ async def _write(hunt: _Hunt, writer: Writer) -> None:
             plan.device,
             hunt.court.environment.facts,
             select.parents(journal.history()),
-            hunt.deadline.left_s,
+            max(0.0, plan.writing_s - hunt.deadline.spent_s),
             plan.attempts,
         )
         await writer.write(task, WriterBench(hunt.docket, writer, plan.attempts))
