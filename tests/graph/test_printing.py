@@ -192,3 +192,68 @@ def test_kernels_are_called_with_outputs_first(monkeypatch: pytest.MonkeyPatch) 
     assert "self.lib.softmax_mul(softmax_mul, " in text and ", 4, 6)" in text
     assert 'kernelwright.compile(kernelwright.source("kernels.cpp"), language="cpp")' in text
     assert ".contiguous()" in text
+
+
+def test_what_never_changes_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def function(x: Tensor) -> Tensor:
+        future = torch.ones(9, 9, dtype=torch.bool).triu(1)
+        decay = torch.arange(9) * 0.5 + torch.tensor([0.0, 1.0, 2.0] * 3)
+        return torch.softmax((x + decay).masked_fill(future, -1e9), -1)
+
+    module, x = Of(function), torch.randn(4, 9, 9)
+    made = built(capture(module, (x,)), module, monkeypatch, "Model")
+    forward = print_module(capture(module, (x,))).partition("def forward")[2]
+    assert "self.fixed_" in forward and "arange" not in forward and "full" not in forward
+    assert "arange" in print_module(capture(module, (x,)), base=None).partition("def forward")[2]
+    torch.testing.assert_close(made(x), module(x), rtol=0, atol=0)
+
+
+def test_what_a_caller_may_hold_or_sizes_decide_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = Of(lambda x: (x + torch.arange(x.shape[0])[:, None], torch.zeros(3)))
+    captured = capture(module, (torch.randn(6, 2),), dynamic={0: {0: Range(2, 64, 6)}})
+    made, x = built(captured, module, monkeypatch, "Model"), torch.randn(5, 2)
+    assert "fixed_" not in print_module(captured)
+    made(x)[1].add_(1)
+    torch.testing.assert_close(made(x), module(x))
+
+
+DEFINES_ITS_RESULT = """
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+
+class Pair(NamedTuple):
+    left: torch.Tensor
+    right: torch.Tensor
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return Pair(x.cos(), x.sin())
+"""
+
+
+def test_a_class_of_the_problems_own_text_is_the_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    reference, x = load_text(DEFINES_ITS_RESULT, "problem"), torch.randn(3)
+    captured = capture(reference.Model(), (x,))
+    monkeypatch.setitem(sys.modules, "reference", reference)
+    got = load_text(print_module(captured), "printed").ModelNew()(x)
+    assert type(got) is reference.Pair
+    assert type(load_text(print_module(captured, base=None), "alone").ModelNew()(x)) is tuple
+
+
+@pytest.mark.parametrize("base", ["Model", None])
+def test_results_of_transformers_are_of_their_class(base: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.BertConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24, vocab_size=50
+    )
+    module, ids = transformers.BertModel(config).eval(), torch.randint(0, 50, (2, 7))
+    made = built(capture(module, (), {"input_ids": ids}), module, monkeypatch, base)
+    with torch.no_grad():
+        got, expected = made(input_ids=ids), module(input_ids=ids)
+    assert type(got) is type(expected) and list(got) == list(expected)
+    for a, b in zip(got.to_tuple(), expected.to_tuple(), strict=True):
+        torch.testing.assert_close(a, b)

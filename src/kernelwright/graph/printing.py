@@ -14,6 +14,7 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from kernelwright.graph.captured import Capture
 from kernelwright.graph.containers import Containers, literal
+from kernelwright.graph.hoisting import constant_calls
 from kernelwright.graph.kernel_call import KernelCall, PieceCall
 from kernelwright.graph.node import (
     base_of,
@@ -24,6 +25,7 @@ from kernelwright.graph.node import (
     placeholders_of,
     tensor_of,
 )
+from kernelwright.graph.reference import LOADED
 from kernelwright.graph.spelling import METHODS, allocation, number, spell, spelled_as_first
 from kernelwright.records import RegionInput
 
@@ -101,6 +103,10 @@ class ModuleText:
         self.names: dict[Node, str] = {}
         self.taken: set[str] = {"self", "torch", "nn", "F", "kernelwright"}
         self.symbols: dict[Any, str] = {}
+        self.hoisted: dict[Node, None] = {}
+        """Calls that the constructor makes, once."""
+        self.fixed: list[str] = []
+        """Their lines."""
         self.last_use: dict[Node, Node] = {}
         """For each value the node whose statement needs its name last."""
         places = {node: place for place, node in enumerate(self.graph.nodes)}
@@ -111,6 +117,7 @@ class ModuleText:
 
     def text(self) -> str:
         head, signature = self._signature()
+        self._hoist()
         body = [*head, *self._statements(), *self._mutations(), f"return {self._result()}"]
         lines = [f"class {self.entry}({self.base or 'nn.Module'}):"]
         constructor = self._constructor()
@@ -149,8 +156,8 @@ class ModuleText:
             lines.append("from torch import nn")
         if self.has_kernels:
             lines += ["", "import kernelwright"]
-        if self.capture.output_class:
-            module, _, name = self.capture.output_class.partition(":")
+        module, name = self._output_class()
+        if module:
             lines.append(f"from {module} import {name.partition('.')[0]}")
         if self.base:
             lines.append(f"from reference import {self.base}")
@@ -166,7 +173,7 @@ class ModuleText:
         if self.has_kernels:
             source = f'kernelwright.source("{self.kernels}")'
             lines.append(f'self.lib = kernelwright.compile({source}, language="{self.language}")')
-        lines += self.constructed()
+        lines += [*self.fixed, *self.constructed()]
         if not lines:
             return []
         return ["super().__init__(*args, **kwargs)" if self.base else "super().__init__()", *lines]
@@ -201,6 +208,26 @@ class ModuleText:
                 head.append(f"{path} = {path}.contiguous()")
         return head + self._sizes(), ", ".join(parameters)
 
+    def _hoist(self) -> None:
+        """Moves what never changes from forward to the constructor.
+
+        Kept as plain attributes, so that the state_dict and conversions of the module pass them by. A module that
+        stands alone may be captured again and computes everything in forward, as what it was printed from does.
+        """
+        if not self.base:
+            return
+        borders = zip(placeholders_of(self.graph), self.capture.inputs, strict=True)
+        constants = {place for place, border in borders if border.role == "constant" and border.name.startswith("#")}
+        self.hoisted = dict.fromkeys(constant_calls(self.graph, constants))
+        for node in self.hoisted:
+            written = spell(node, self.say)
+            inside = all(user in self.hoisted for user in node.users)
+            if inside and _chained(node):
+                self.names[node] = written
+                continue
+            self.names[node] = self._fresh(_kind(node)) if inside else f"self.{self._fresh(f'fixed_{_kind(node)}')}"
+            self.fixed.append(f"{self.names[node]} = {written}")
+
     def _sizes(self) -> list[str]:
         """Names for the symbols of open sizes, read from the arguments."""
         lines = []
@@ -217,6 +244,8 @@ class ModuleText:
         lines: list[str] = []
         alive: list[Node] = []
         for node in self.calls:
+            if node in self.hoisted:
+                continue
             written = self._statement(node)
             lines += written
             if written:  # the results of a kernel live each for itself
@@ -272,12 +301,23 @@ class ModuleText:
     def _result(self) -> str:
         outputs = output_of(self.graph).args[0]
         template = json.loads(self.capture.output_template)
-        name = self.capture.output_class.partition(":")[2]
+        name = self._output_class()[1]
         if not name:
             return self._nested(template, outputs)
         if "dict" in template:
             return f"{name}({', '.join(f'{k}={self._nested(v, outputs)}' for k, v in template['dict'].items())})"
         return f"{name}({', '.join(self._nested(item, outputs) for item in template['tuple'])})"
+
+    def _output_class(self) -> tuple[str, str]:
+        """Module and name of the class that the result is built as; empty for plain containers.
+
+        What the problem's own text defines is the reference's. Elsewhere it, and what a script defines, is out of
+        reach: then the result is the plain container.
+        """
+        module, _, name = self.capture.output_class.partition(":")
+        if module.startswith(LOADED):
+            module = "reference" if self.base else ""
+        return (module, name) if module not in ("", "__main__") else ("", "")
 
     def _nested(self, template: Any, outputs: Any) -> str:
         if isinstance(template, list):

@@ -15,6 +15,9 @@ from torch import Tensor, nn
 from kernelwright.errors import ProblemError
 from kernelwright.records import Problem, TensorSpec, flatten, unflatten
 
+LOADED = "_kernelwright_"
+"""What the names of loaded modules begin with: no other process can import them."""
+
 
 def load_text(text: str, name: str, *, import_paths: Sequence[str] = ()) -> ModuleType:
     """Runs Python `text` as a fresh module, whose tracebacks and `inspect.getsource` show its lines.
@@ -25,7 +28,7 @@ def load_text(text: str, name: str, *, import_paths: Sequence[str] = ()) -> Modu
     filename = f"<{name}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     stem = "".join(letter if letter.isalnum() else "_" for letter in name)
-    module = ModuleType(f"_kernelwright_{stem}_{hashlib.sha256(text.encode()).hexdigest()[:12]}")
+    module = ModuleType(f"{LOADED}{stem}_{hashlib.sha256(text.encode()).hexdigest()[:12]}")
     module.__file__ = filename
     sys.modules[module.__name__] = module  # dataclasses and pickle look their module up
     with user_code(filename, f"{name} cannot be loaded"), _importing(import_paths):
