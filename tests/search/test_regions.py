@@ -1,6 +1,7 @@
 """A large module in pieces: profile, searches by share, and a whole that computes the same."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import Mapping, Sequence
 
@@ -15,6 +16,8 @@ from kernelwright.records import (
     Case,
     Entry,
     Environment,
+    Event,
+    EventKind,
     Facts,
     Outcome,
     Problem,
@@ -25,6 +28,7 @@ from kernelwright.records import (
     Trial,
     Verdict,
 )
+from kernelwright.search.journal import Watch
 from kernelwright.search.regions import RegionsWriter, operators, profile, too_large
 from kernelwright.targets import load_candidate
 
@@ -82,12 +86,13 @@ def tower(tmp_path) -> Problem:
     return load(f"{file}:Tower")
 
 
-def test_pieces_are_searched_once_each_and_the_whole_is_right(tower: Problem) -> None:
+def test_pieces_are_searched_once_each_and_the_whole_is_right(tower: Problem, caplog) -> None:
+    caplog.set_level(logging.INFO, "kernelwright")
     assert 20 < operators(tower) < 100 and not too_large(tower)
     searched: list[tuple[Problem, float]] = []
 
     def search_piece(
-        problem: Problem, weights: Mapping[str, torch.Tensor], budget_s: float, stop: threading.Event
+        problem: Problem, weights: Mapping[str, torch.Tensor], budget_s: float, watch: Watch, stop: threading.Event
     ) -> Outcome:
         searched.append((problem, budget_s))
         build_reference(problem, weights)  # they fit
@@ -98,6 +103,7 @@ def test_pieces_are_searched_once_each_and_the_whole_is_right(tower: Problem) ->
         verdict = Verdict(
             best.digest, problem.digest, "torch@cpu", Status.PASSED, Stage.CONFIRM, HERE, timing=Timing((1.0,), "")
         )
+        watch(Event(EventKind.JUDGED, 1.0, "kept", best.digest, "kept: PASSED, 1.0 us"), Entry(best, verdict))
         return Outcome("", problem, "cpu", (), Entry(best, verdict), "kept won")
 
     bench = KeepingBench()
@@ -106,6 +112,7 @@ def test_pieces_are_searched_once_each_and_the_whole_is_right(tower: Problem) ->
     pieces = partition(capture_problem(tower), 8)
     assert len(pieces) > 6 and 1 <= len(searched) <= 3, "six equal blocks are searched once"
     assert 0.8 * 360 < sum(budget for _, budget in searched) <= 361
+    assert "piece 1 of " in caplog.text and ": kept: PASSED, 1.0 us" in caplog.text
     (candidate,) = bench.candidates
     assert candidate.writer == "regions" and "pieces" in candidate.label and candidate.parents
     reference = build_reference(tower)
@@ -123,7 +130,7 @@ def test_shares_of_the_time_add_up(tower: Problem) -> None:
 
 
 def test_where_no_piece_wins_nothing_is_submitted(tower: Problem) -> None:
-    def search_piece(problem: Problem, weights, budget_s: float, stop: threading.Event) -> Outcome:
+    def search_piece(problem: Problem, weights, budget_s: float, watch: Watch, stop: threading.Event) -> Outcome:
         return Outcome("", problem, "cpu", (), None, "nothing")
 
     bench = KeepingBench()

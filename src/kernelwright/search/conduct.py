@@ -89,10 +89,14 @@ def search(
     if too_large(problem) and not all(writer.baseline for writer in plan.writers):
 
         def search_piece(
-            piece: Problem, its_weights: Mapping[str, "Tensor"], its_budget_s: float, stop: threading.Event
+            piece: Problem,
+            its_weights: Mapping[str, "Tensor"],
+            its_budget_s: float,
+            its_watch: Watch,
+            stop: threading.Event,
         ) -> Outcome:
             part = Plan(piece, device, plan.writers, its_budget_s, attempts)
-            return _open_and_conduct(part, its_weights, archive, None, stop)
+            return _open_and_conduct(part, its_weights, archive, its_watch, stop)
 
         regions = RegionsWriter(search_piece, weights)
         return _open_and_conduct(replace(plan, writers=(*plan.writers, regions)), weights, archive, watch)

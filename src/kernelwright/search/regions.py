@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import CaptureError, KernelwrightError
-from kernelwright.records import Brief, Candidate, Entry, Outcome, Problem
+from kernelwright.records import Brief, Candidate, Entry, Event, EventKind, Outcome, Problem
 from kernelwright.search.bench import WriterBench
+from kernelwright.search.journal import Watch
 from kernelwright.search.threads import DaemonThreads
 from kernelwright.writers import Bench
 
@@ -45,8 +46,11 @@ def operators(problem: Problem) -> int:
     return len(re.findall(r"^n\d+ = ", problem.region.text, re.MULTILINE)) if problem.region else 0
 
 
-SearchPiece = Callable[[Problem, Mapping[str, "Tensor"], float, threading.Event], Outcome]
-"""(problem, weights, budget in seconds, stop) -> outcome; ends early, confirming nothing, when `stop` is set."""
+SearchPiece = Callable[[Problem, Mapping[str, "Tensor"], float, Watch, threading.Event], Outcome]
+"""(problem, weights, budget in seconds, watch, stop) -> outcome; ends early, confirming nothing, when `stop` is set."""
+
+_TOLD = (EventKind.JUDGED, EventKind.REUSED, EventKind.CONFIRMED, EventKind.FAILED)
+"""What of a piece's search is told in the search for the whole."""
 
 
 class RegionsWriter:
@@ -91,22 +95,35 @@ class RegionsWriter:
                 note(f"no time for {len(heavy) - place} pieces")
                 break
             begun = time.monotonic()
+            name = f"piece {place + 1} of {len(heavy)}"
+            note(f"{name}, {shares[digest]:.0%} of the time: searching for {budget_s:.0f} s")
             problem = first[digest].problem(f"{brief.problem.name} piece {place + 1}", brief.problem)
-            outcome = await self._search(problem, first[digest].state(held), budget_s, note)
+            outcome = await self._search(problem, first[digest].state(held), budget_s, note, name)
             time_left = max(0.0, time_left - (time.monotonic() - begun))
-            note(f"piece {place + 1} of {len(heavy)}: {outcome.reason if outcome else 'not searched'}")
+            note(f"{name}: {outcome.reason if outcome else 'not searched'}")
             if outcome and outcome.best:
                 served[digest] = outcome.best
         if served:
             await bench.submit(self._stitched(brief, whole, pieces, served))
 
     async def _search(
-        self, problem: Problem, weights: Mapping[str, "Tensor"], budget_s: float, note: Callable[[str], None]
+        self,
+        problem: Problem,
+        weights: Mapping[str, "Tensor"],
+        budget_s: float,
+        note: Callable[[str], None],
+        name: str,
     ) -> Outcome | None:
+        def watch(event: Event, entry: Entry | None) -> None:
+            if event.kind in _TOLD:
+                note(f"{name}: {event.message}")
+
         stop = threading.Event()
         threads = DaemonThreads(1, "kernelwright-region")
         try:
-            return await asyncio.wrap_future(threads.submit(self._search_piece, problem, weights, budget_s, stop))
+            return await asyncio.wrap_future(
+                threads.submit(self._search_piece, problem, weights, budget_s, watch, stop)
+            )
         except KernelwrightError as error:
             note(f"{problem.name} cannot be searched: {error}")
             return None
