@@ -64,6 +64,12 @@ class Scripted:
     def state(self, like: Mapping[str, Tensor]) -> State:
         return State()
 
+    def ledger(self, calls: Sequence[Sequence[Tensor]]) -> tuple[tuple[str, float], ...]:
+        return ()
+
+    def abort(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

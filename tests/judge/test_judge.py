@@ -15,12 +15,12 @@ import torch
 
 from kernelwright import problems
 from kernelwright.errors import CompileError, ProblemError, UsageError
-from kernelwright.judge import JUDGE_VERSION, Gate, Judge, Settings, noise, scratch
+from kernelwright.judge import JUDGE_VERSION, Gate, Judge, Settings, ledger, noise, scratch
 from kernelwright.judge.building import Building
 from kernelwright.judge.noise import QUIET, UNKNOWN, Noise
 from kernelwright.judge.session import SessionSettings
 from kernelwright.records import Build, BuildRequest, Candidate, Case, Problem, SourceFile, Stage, Status, Weight
-from kernelwright.targets import groups
+from kernelwright.targets import clang, groups
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -110,6 +110,8 @@ def test_a_candidate_is_timed_beside_what_is_held_and_confirmed(judge: Judge, pr
     sure = judge.confirm(rival)
     assert sure.stage is Stage.CONFIRM and sure.confirmed, sure.reason
     assert sure.timing is not None and len(sure.timing.samples_us) >= SETTINGS.confirm_rounds
+    assert not verdict.ledger and 0.99 < sum(share for _, share in sure.ledger) <= 1.0001
+    assert any("addmm" in name for name, _ in sure.ledger[:3]), sure.ledger
 
 
 def test_the_floor_is_plausible_and_stands_for_a_minute(judge: Judge) -> None:
@@ -302,3 +304,26 @@ def test_scratch_folders_of_dead_judges_are_removed(tmp_path: Path, monkeypatch:
         (tmp_path / f"kernelwright-scratch-{owner}-x").mkdir()
     made = Path(scratch.make())
     assert {path.name for path in tmp_path.iterdir()} == {made.name, f"kernelwright-scratch-{os.getppid()}-x"}
+
+
+@pytest.mark.skipif(bool(clang.missing()), reason=clang.missing() or "")
+def test_own_kernels_stand_in_the_ledger_by_name(judge: Judge, problem: Problem) -> None:
+    kernel = "kernel void shrink(float* out, const float* x, int64 n) { for (int64 i = 0; i < n; ++i) out[i] = math::tanh(x[i]); }"
+    text = (
+        "import torch, kernelwright\nfrom reference import Model\nclass ModelNew(Model):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.lib = kernelwright.compile(kernelwright.source('kernels.cpp'))\n"
+        "    def forward(self, x):\n        y = self.inner(x)\n        out = torch.empty_like(y)\n"
+        "        self.lib.shrink(out, y, y.numel())\n        return out\n"
+    )
+    sources = (("model.py", text), ("reference.py", problem.source), ("kernels.cpp", kernel))
+    verdict = judge.confirm(Candidate("test", "cpp@cpu", tuple(SourceFile(*item) for item in sources)))
+    assert verdict.confirmed, verdict.reason
+    assert "shrink" in dict(verdict.ledger)
+    assert any(finding.check == "ledger" and finding.ok for finding in verdict.findings)
+
+
+def test_a_ledger_is_only_a_declaration() -> None:
+    assert ledger.shares([["a", 3.0], ["b", 1], ["c", float("nan")]]) == (("a", 0.75), ("b", 0.25))
+    assert ledger.shares("garbage") == ledger.shares(None) == ledger.shares([1]) == ledger.shares([]) == ()
+    assert len(ledger.shares([["x" * 999, 1.0]] * 99)) == ledger.ENTRIES

@@ -11,14 +11,14 @@ import pickle
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 from kernelwright.errors import CompileError, MissingError
-from kernelwright.judge import frames
+from kernelwright.judge import frames, ledger
 from kernelwright.judge.arena import ChildArena, Place
 from kernelwright.records import Build, BuildRequest, Candidate, Problem, decode, encode, flatten, unflatten
 from kernelwright.sandbox import Limits, confine
@@ -83,6 +83,13 @@ class Probe:
 
 
 @dataclass(frozen=True)
+class Record:
+    """Call the module once for each element of `inputs` under a profiler and tell what ran."""
+
+    inputs: tuple[tuple[Place, ...], ...]
+
+
+@dataclass(frozen=True)
 class Read:
     """Copy entries of the state_dict out."""
 
@@ -134,6 +141,9 @@ def main(channel: socket.socket) -> None:
             elif isinstance(order, Call):
                 assert arena is not None and problem is not None
                 _call(channel, module, problem, arena, order)
+            elif isinstance(order, Record):
+                assert arena is not None and problem is not None
+                _tell(channel, {"ledger": _record(module, problem, arena, order)})
             elif isinstance(order, Read):
                 assert arena is not None
                 _tell(channel, {"read": _read(module, arena, order)})
@@ -193,12 +203,9 @@ def _call(channel: socket.socket, module: Any, problem: Problem, arena: ChildAre
     results: list[Any] = []
     probes: list[Probe] = []
     misfits: list[int] = []
-    grad = torch.enable_grad if problem.signature.grad else torch.no_grad
-    dtype = problem.numerics.autocast
-    cast = torch.autocast("cpu", dtype=getattr(torch, dtype)) if dtype else nullcontext()
 
     def forward(_: bytes) -> None:
-        with grad(), cast:
+        with _conditions(problem):
             for args, kwargs in arguments:
                 results.append(module(*args, **kwargs))
 
@@ -239,6 +246,28 @@ def _call(channel: socket.socket, module: Any, problem: Problem, arena: ChildAre
             _tell(channel, {"returned": returned, "misfits": misfits})
     finally:
         gc.enable()
+
+
+@contextmanager
+def _conditions(problem: Problem) -> Iterator[None]:
+    """Gradients and autocast as the problem's user has them."""
+    import torch
+
+    grad = torch.enable_grad if problem.signature.grad else torch.no_grad
+    dtype = problem.numerics.autocast
+    with grad(), torch.autocast("cpu", dtype=getattr(torch, dtype)) if dtype else nullcontext():
+        yield
+
+
+def _record(module: Any, problem: Problem, arena: ChildArena, order: Record) -> list[tuple[str, float]]:
+    arguments = [_arguments(problem, list(map(arena.tensor, places))) for places in order.inputs]
+
+    def run() -> None:
+        with _conditions(problem):
+            for args, kwargs in arguments:
+                module(*args, **kwargs)
+
+    return ledger.record(run)
 
 
 def _arguments(problem: Problem, tensors: list[Any]) -> tuple[list[Any], dict[str, Any]]:

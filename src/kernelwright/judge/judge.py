@@ -50,6 +50,7 @@ from kernelwright.records import (
     Weight,
 )
 
+_LEDGER_CALLS = 3
 _AA_REPEATS = 3
 _NOISE_S = 60.0
 """How long a measured floor stands: neighbours come and go."""
@@ -292,6 +293,10 @@ class Judge:
             if self._timed:
                 stage = goal
                 comparisons = self._time(hearing, extent)
+                if goal is Stage.CONFIRM:
+                    with self.gate.busy():
+                        told = hearing.session.ledger(self._inputs()(_LEDGER_CALLS))
+                    hearing.evidence = replace(hearing.evidence, kernels=told)
         except Rejected:
             pass
         if self._closed:

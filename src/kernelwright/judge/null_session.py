@@ -108,6 +108,10 @@ class NullSession:
         found = self._module.state_dict()
         return State(tensors=tuple((name, found[name].clone()) for name in like if name in found))
 
+    def ledger(self, calls: "Sequence[Sequence[Tensor]]") -> tuple[tuple[str, float], ...]:
+        """Nothing is profiled."""
+        return ()
+
     def abort(self) -> None:
         """Nothing to end: what runs in this process runs on."""
 

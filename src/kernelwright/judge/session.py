@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kernelwright.errors import CompileError, KernelwrightError, MissingError, SandboxError
 from kernelwright.home import home
-from kernelwright.judge import child, scratch
+from kernelwright.judge import child, ledger, scratch
 from kernelwright.judge.arena import Arena, Layout, Place
 from kernelwright.judge.null_session import NullSession
 from kernelwright.judge.spawn import forkserver
@@ -247,6 +247,26 @@ class Session:
         if failure or not isinstance(copied, list):
             return State(failure or self._end(Lost("wrote garbage to its channel to the judge"), ""))
         return State(tensors=tuple((name, arena.take(place)) for name, place in places.items() if name in copied))
+
+    def ledger(self, calls: "Sequence[Sequence[Tensor]]") -> tuple[tuple[str, float], ...]:
+        """What runs in these calls, as the child tells it: (name, share of the time). Empty where it does not."""
+        if self._lost:
+            return ()
+        given = [plain(self.problem, leaves) for leaves in calls]
+        layout = Layout()
+        inputs = [_places(self.problem, layout, leaves) for leaves in given]
+        try:
+            arena = self._room(layout)
+            for places, leaves in zip(inputs, given, strict=True):
+                for place, leaf in zip(places, leaves, strict=True):
+                    arena.put(place, leaf)
+            with self._awake() as wire:
+                wire.send(pickle.dumps(child.Record(tuple(inputs))))
+                message = wire.await_message(self.settings.start_s, self._serve)
+        except Lost as lost:
+            self._end(lost, "under the profiler")
+            return ()
+        return ledger.shares(message.get("ledger"))
 
     def abort(self) -> None:
         """Ends the child from any thread: the step under way answers with a failure."""

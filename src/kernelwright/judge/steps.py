@@ -197,6 +197,10 @@ class Steps(Protocol):
         """The tensors of the candidate's state_dict that have the names, shapes and dtypes of `like`."""
         ...
 
+    def ledger(self, calls: "Sequence[Sequence[Tensor]]") -> tuple[tuple[str, float], ...]:
+        """What runs in these calls, as the child tells it: (name, share of the time). Empty where it does not."""
+        ...
+
     def abort(self) -> None:
         """Ends the child from any thread: the step under way answers with a failure."""
         ...
