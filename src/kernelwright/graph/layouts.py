@@ -8,7 +8,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx.node import Node
 
-from kernelwright.graph.movement import VIEWING, Movement, Written, is_copy, read
+from kernelwright.graph.movement import VIEWING, Atom, Movement, Written, is_copy, read
 from kernelwright.graph.node import (
     append,
     example_size,
@@ -128,6 +128,66 @@ def _mapped(rows: Node, node: Node, made: list[Node]) -> Node | None:
     else:
         made.append(append(graph, aten.baddbmm.default, bias, rows, made[-1]))
     return made[-1]
+
+
+def rows_together(node: Node) -> Node | None:
+    """A linear map of rows that are gathered first and scattered again is the map of the rows where they lie. Exact.
+
+    Where all users read the result in the order that the rows had in memory, so that neither way needs a copy.
+    """
+    if node.target is not aten.linear.default:
+        return None
+    shown = shown_outputs(node.graph)
+    chain = read(cast(Node, node.args[0]), shown)
+    if not chain.copies or node in shown or any(atom.index is not None for atom in chain.atoms):
+        return None
+    whole = Written(node.graph, replace(chain, dims=tuple((atom,) for atom in chain.atoms)))
+    strides = dict(zip(chain.atoms, tensor_of(whole.node).stride(), strict=True))
+    whole.undo()
+    if not all(isinstance(step, int) for step in strides.values()):
+        return None
+    gathered = [atom for group in chain.dims[:-1] for atom in group]
+    lying = sorted(gathered, key=lambda atom: -strides[atom])
+    rows = Written(node.graph, replace(chain, dims=(*((atom,) for atom in lying), chain.dims[-1])))
+    if rows.copies or not is_contiguous(tensor_of(rows.node)):
+        rows.undo()
+        return None
+    mapped = append(node.graph, aten.linear.default, rows.node, *node.args[1:])
+    made = Atom(shape_of(node)[-1])
+    result = Movement(mapped, (*lying, made), (*chain.dims[:-1], (made,)))
+    ends = [_composed(result, read(end, shown), gathered) for end in _ends(node)]
+    if all(end is not None and _is_read_in_place(end) for end in ends):
+        return Written(node.graph, result).node
+    node.graph.erase_node(mapped)
+    rows.undo()
+    return None
+
+
+def _ends(node: Node) -> list[Node]:
+    """Where the chains of views and copies that begin at `node` end."""
+    found = [node] if any(user.target not in VIEWING and not is_copy(user) for user in node.users) else []
+    for user in node.users:
+        if user.target in VIEWING or is_copy(user):
+            found += _ends(user)
+    return found
+
+
+def _composed(first: Movement, second: Movement, rows: list[Atom]) -> Movement | None:
+    """One movement after another that cuts rows and features as the first does."""
+    atoms = [*rows, first.dims[-1][0]]
+    if len(second.atoms) != len(atoms) or any(atom.index is not None for atom in second.atoms):
+        return None
+    if not same_sizes([atom.size for atom in second.atoms], [atom.size for atom in atoms]):
+        return None
+    same = dict(zip(second.atoms, atoms, strict=True))
+    return replace(first, dims=tuple(tuple(same[atom] for atom in group) for group in second.dims))
+
+
+def _is_read_in_place(movement: Movement) -> bool:
+    written = Written(movement.source.graph, movement)
+    in_place = not written.copies and is_contiguous(tensor_of(written.node))
+    written.undo()
+    return in_place
 
 
 def _with_heads(chain: Movement) -> Movement | None:

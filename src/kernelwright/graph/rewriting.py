@@ -12,7 +12,7 @@ from kernelwright.graph.attention import attention, causal
 from kernelwright.graph.canonical import canonicalise
 from kernelwright.graph.captured import Capture
 from kernelwright.graph.identities import cast_there_and_back, double_permutation, double_view, dropout, neutral
-from kernelwright.graph.layouts import heads, moved, rows_in_memory
+from kernelwright.graph.layouts import heads, moved, rows_in_memory, rows_together
 from kernelwright.graph.node import append, erase_dead, evaluate, is_contiguous, output_of, placeholders_of, same_sizes
 
 aten = torch.ops.aten
@@ -48,6 +48,7 @@ RULES: tuple[Rule, ...] = (
     Rule("attention", attention),
     Rule("heads", heads),
     Rule("rows in memory", rows_in_memory),
+    Rule("rows together", rows_together),
     Rule("moved", moved),
 )
 """What is applied by default. Dead results need no rule: a captured graph has none."""
