@@ -28,9 +28,9 @@ class Result(Enum):
     FASTER = "faster"
     """A confirmed candidate beats every baseline; it is returned."""
     ORIGINAL = "original"
-    """Something passed, nothing beat the baselines; the original is returned."""
+    """Nothing beat the baselines, or nobody proposed anything; the original is returned."""
     FAILED = "failed"
-    """No candidate passed; the original is returned."""
+    """No candidate passed, or no baseline was timed; the original is returned."""
     UNSUPPORTED = "unsupported"
     """The problem cannot be judged on this machine."""
 
@@ -88,6 +88,8 @@ def bench_row(outcome: Outcome, problem: str, level: str) -> BenchRow:
     entry = outcome.best or _fastest_passed(outcome)
     judged = [item.verdict.status for item in outcome.entries]
     if entry is None:
+        if judged and all(item.candidate.baseline for item in outcome.entries) and any(map(_timed, outcome.entries)):
+            return BenchRow(problem, level, Result.ORIGINAL, run=outcome.run, reason=outcome.reason)  # none proposed
         unsupported = bool(judged) and all(status is Status.UNSUPPORTED for status in judged)
         result = Result.UNSUPPORTED if unsupported else Result.FAILED
         return BenchRow(problem, level, result, run=outcome.run, reason=outcome.reason)
@@ -108,6 +110,10 @@ def bench_row(outcome: Outcome, problem: str, level: str) -> BenchRow:
         outcome.run,
         "" if outcome.best else outcome.reason,
     )
+
+
+def _timed(entry: Entry) -> bool:
+    return entry.verdict.timing is not None
 
 
 def summaries(rows: Sequence[BenchRow]) -> tuple[Summary, ...]:

@@ -89,25 +89,32 @@ def bench_grid(rows: Sequence[BenchRow], sums: Sequence[Summary]) -> Table:
     both = Table.grid(padding=(0, 0))
     both.add_column()
     listed = Table(box=None, padding=(0, 2, 0, 0), header_style="bold dim", pad_edge=False)
-    listed.add_column("problem", overflow="fold", min_width=12)
+    listed.add_column("problem", no_wrap=True)
     listed.add_column("result", no_wrap=True)
     listed.add_column("best", overflow="fold")
     for head in ("eager", "compile", "best base"):
         listed.add_column(head, justify="right", no_wrap=True)
     listed.add_column("note", overflow="fold")
+    untold = Table.grid(padding=(0, 2, 0, 0))
+    untold.add_column(no_wrap=True)
+    untold.add_column(overflow="fold", ratio=1, style="dim")
     for row in rows:
         won = row.result.value == "faster"
         failed = row.result.value in ("failed", "unsupported")
         listed.add_row(
-            Text(row.problem),
+            Text(_short(row.problem)),
             Text(row.result.value, "green" if won else "red" if failed else "dim"),
             Text(row.writer),
             times(row.over_eager),
             times(row.over_inductor),
             Text(times(row.over_best), "bold green" if won else ""),
-            Text(", ".join(row.labels) or (row.reason if failed else ""), "dim"),
+            Text(", ".join(row.labels), "dim"),
         )
+        if failed and row.reason:
+            untold.add_row(_short(row.problem), Text(row.reason))
     both.add_row(listed)
+    if untold.row_count:
+        both.add_row(Group("", untold))
     total = Table(box=None, padding=(0, 2, 0, 0), header_style="bold dim", pad_edge=False)
     total.add_column("level", overflow="fold", min_width=10)
     for head in ("n", "geomean", "median", "returned", "slower", "failed"):
@@ -124,3 +131,8 @@ def bench_grid(rows: Sequence[BenchRow], sums: Sequence[Summary]) -> Table:
         )
     both.add_row(Group("", total))
     return both
+
+
+def _short(problem: str) -> str:
+    """ "level2/40" of "kernelbench:level2/40"; the source stands in the command."""
+    return problem.rpartition(":")[2]
