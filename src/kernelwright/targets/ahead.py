@@ -5,8 +5,12 @@ It runs the user's own text, and no candidate's. It reads an order as JSON from 
 """
 
 import json
+import os
 import shutil
+import signal
 import sys
+import threading
+import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +55,7 @@ class Compiled:
 def main() -> int:
     """Exit code 0: done; 1: the reason is the last line of standard error."""
     order = decode(Order, json.load(sys.stdin))
+    threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
     try:
         compiled = compile_reference(order)
     except KernelwrightError as error:
@@ -62,6 +67,13 @@ def main() -> int:
         return 1
     (Path(order.folder) / RECORD).write_text(json.dumps(asdict(compiled)))
     return 0
+
+
+def _end_with(parent: int) -> None:
+    """Ends this process and the compilers it started once the process that asked is gone, be it by kill -9."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os.killpg(0, signal.SIGKILL)
 
 
 def compile_reference(order: Order) -> Compiled:
