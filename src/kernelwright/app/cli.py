@@ -3,7 +3,11 @@
 Exit codes: 0 done or passed (also when nothing beat the baseline), 1 judged and failed, 2 bad usage.
 """
 
+import atexit
+import contextlib
+import os
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Annotated, NoReturn
 
@@ -45,6 +49,29 @@ def _root(
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and exits. What the user gave wrong becomes one sentence on stderr and exit code 2."""
+    try:
+        _run(argv)
+    except SystemExit as ended:
+        if argv is None:  # the process is ours
+            _leave(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
+        raise
+
+
+def _leave(code: int) -> None:
+    """Exits past threads that a search has given up, if there are any.
+
+    One that comes back from PyTorch while the interpreter is taken down is ended inside C++, which aborts the process
+    and loses the exit code (Python before 3.14).
+    """
+    if any(thread.name.startswith("kernelwright-") for thread in threading.enumerate()):
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+
+
+def _run(argv: Sequence[str] | None) -> NoReturn:
     try:
         app(args=None if argv is None else list(argv), prog_name="kernelwright")
     except (UsageError, MissingError) as error:

@@ -59,7 +59,7 @@ class Progress:
             case EventKind.WRITING:
                 self._doing[event.writer] = "writing"
             case EventKind.SUBMITTED:
-                self._doing[event.writer] = f"{event.message}: being judged"
+                self._doing[event.writer] = _told(event, f"{event.message}: being judged")
             case EventKind.SKIPPED | EventKind.FAILED:
                 self._doing[event.writer] = f"{event.kind.value}: {event.message}"
             case EventKind.NOTE if event.writer:
@@ -67,7 +67,7 @@ class Progress:
             case EventKind.NOTE:
                 self._note = event.message
             case EventKind.JUDGED | EventKind.REUSED | EventKind.CONFIRMED:
-                self._doing[event.writer] = event.message
+                self._doing[event.writer] = _told(event, event.message)
         if entry:
             self._judged += 1
             self._latest = [*self._latest, entry][-LATEST:]
@@ -83,7 +83,7 @@ class Progress:
                     f"best so far {_speedup(self._best):.2f}x ({self._best.candidate.title})", style="bold green"
                 )
             writers = Table.grid(padding=(0, 2))
-            writers.add_column(style="bold", no_wrap=True)
+            writers.add_column(style="bold", no_wrap=True, min_width=max(map(len, self._doing), default=0))
             writers.add_column(overflow="ellipsis", no_wrap=True)
             for writer, doing in self._doing.items():
                 writers.add_row(writer, doing.splitlines()[0] if doing else "")
@@ -92,7 +92,7 @@ class Progress:
                 latest.add_column(title, no_wrap=True, justify="right" if title in ("us", "speedup") else "left")
             for entry in self._latest:
                 latest.add_row(*_row(entry))
-            parts: list[RenderableType] = [head, writers, latest]
+            parts: list[RenderableType] = [head, writers, *([latest] if self._latest else [])]
             if self._note:
                 parts.append(Text(self._note, style="cyan"))
             return Group(*parts)
@@ -104,6 +104,11 @@ def _speedup(entry: Entry) -> float:
     if entry.candidate.baseline or best is None or entry.verdict.failed(Weight.BAR):
         return 0.0
     return best.speedup
+
+
+def _told(event: Event, words: str) -> str:
+    """`words` without the writer's name, which stands before them already."""
+    return words.removeprefix(event.writer).lstrip(" :")
 
 
 def _row(entry: Entry) -> tuple[Text, ...]:
