@@ -219,6 +219,8 @@ class ModuleText:
         borders = zip(placeholders_of(self.graph), self.capture.inputs, strict=True)
         constants = {place for place, border in borders if border.role == "constant" and border.name.startswith("#")}
         self.hoisted = dict.fromkeys(constant_calls(self.graph, constants))
+        outside = set(self.taken)
+        self.taken |= {"args", "kwargs"}
         for node in self.hoisted:
             written = spell(node, self.say)
             inside = all(user in self.hoisted for user in node.users)
@@ -227,6 +229,7 @@ class ModuleText:
                 continue
             self.names[node] = self._fresh(_kind(node)) if inside else f"self.{self._fresh(f'fixed_{_kind(node)}')}"
             self.fixed.append(f"{self.names[node]} = {written}")
+        self.taken = outside
 
     def _sizes(self) -> list[str]:
         """Names for the symbols of open sizes, read from the arguments."""
