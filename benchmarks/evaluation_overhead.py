@@ -142,7 +142,7 @@ def evaluation(repeats: int, profile: bool) -> None:
             print(f"{name:>9}: {median(row.get(name, 0.0) for row in rows):8.1f}{' ms' * (name not in counts)}")
         print(f"wall - own - beside: {median(row['overhead'] - row['beside'] for row in rows):.1f} ms")
         if profile:
-            with cProfile.Profile() as seen:
+            with cProfile.Profile(time.process_time) as seen:
                 judge.submit(candidate)
             pstats.Stats(seen).sort_stats("tottime").print_stats(28)
 

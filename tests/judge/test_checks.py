@@ -30,6 +30,10 @@ def timing(*samples):
 
 
 FAILS = [
+    ("quiet_clock", evidence(timing=timing(), disturbed=2), Weight.INFORM, Status.WRONG_VALUES),
+    ("quiet_clock", evidence(timing=timing(), short_of_time=True), Weight.INFORM, Status.WRONG_VALUES),
+    ("weights_followed", evidence(call(reloaded=True, error="no"), baseline=True), Weight.BAR, Status.RUNTIME_ERROR),
+    ("weights_followed", evidence(call(OFF, reloaded=True), baseline=True), Weight.BAR, Status.WRONG_VALUES),
     ("runs", evidence(failure=(Status.TIMEOUT, "took too long")), Weight.GATE, Status.TIMEOUT),
     ("shape", evidence(call(replace(RIGHT, shape=(3, 4), difference=None))), Weight.GATE, Status.WRONG_SHAPE),
     ("shape", evidence(call(nest='[{"tensor": 0}]')), Weight.GATE, Status.WRONG_SHAPE),

@@ -308,7 +308,8 @@ def test_scratch_folders_of_dead_judges_are_removed(tmp_path: Path, monkeypatch:
 
 @pytest.mark.skipif(bool(clang.missing()), reason=clang.missing() or "")
 def test_own_kernels_stand_in_the_ledger_by_name(judge: Judge, problem: Problem) -> None:
-    kernel = "kernel void shrink(float* out, const float* x, int64 n) { for (int64 i = 0; i < n; ++i) out[i] = math::tanh(x[i]); }"
+    loop = "for (int64 i = 0; i < n; ++i) out[i] = math::tanh(x[i]);"
+    kernel = f"kernel void shrink(float* out, const float* x, int64 n) {{ {loop} }}"
     text = (
         "import torch, kernelwright\nfrom reference import Model\nclass ModelNew(Model):\n"
         "    def __init__(self):\n        super().__init__()\n"

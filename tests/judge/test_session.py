@@ -627,3 +627,12 @@ def test_a_warm_child_is_ready_soon() -> None:
             assert session.start().failure is None
             times.append(time.perf_counter() - began)
     assert min(times) < 0.1
+
+
+def test_the_user_alone_allows_a_weaker_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kernelwright.judge.steps import ALLOW_WEAKER, SessionSettings
+
+    monkeypatch.delenv(ALLOW_WEAKER, raising=False)
+    assert not SessionSettings().allow_weaker
+    monkeypatch.setenv(ALLOW_WEAKER, "1")
+    assert SessionSettings().allow_weaker

@@ -36,6 +36,8 @@ _REPEATS = 3
 """How often a disturbed window is measured again, ..."""
 _REPEATS_SHARE = 0.5
 """... until this part of the time is used up: a machine that is never quiet will not be so in the rest."""
+_CHOOSING = 5
+"""Windows, at most, from which the time of a call is guessed."""
 _EXTRAS = 5
 """In so many rounds an empty window and one of a single call are measured as well."""
 _MOST_OVERHEAD = 0.25
@@ -72,7 +74,7 @@ class Turns:
     discarded: int = 0
     """Windows measured again because others used the processor."""
     disturbed: int = 0
-    """Windows kept although others used the processor: the repeats were used up."""
+    """Samples kept although others used the processor: the repeats were used up."""
     short_of_time: bool = False
     """Whether rounds were left out because the time was up."""
     kept: tuple[Kept, ...] = ()
@@ -161,10 +163,12 @@ def time_turns(
             for kind, given in spans if turn % 4 < 2 else reversed(spans):
                 slots = _slots(keep, turn, lane.kept)[: len(given)] if kind == "long" else []
                 chosen = random.sample(range(len(given)), len(slots))
-                window = _measure(lane, given, expected, tuple(chosen), repeats)
+                # The others serve by their medians alone, which a disturbed one hardly moves.
+                window = _measure(lane, given, expected, tuple(chosen), repeats if kind == "long" else 0)
                 if window is None:
                     break
                 lane.note(kind, window)
+                lane.disturbed += kind == "long" and _disturbed(window)
                 for slot, index in zip(slots, chosen, strict=True):
                     outputs = next(found for call, found in window.outputs if call == index)
                     lane.kept[slot] = Kept(tuple(given[index]), outputs)
@@ -224,9 +228,13 @@ def _choose_calls(
         taken = []
         for lane in lanes:
             if lane.failure is None:
-                # Twice: the first window of a size touches fresh memory.
-                windows = [lane.session.window(given, expected) for _ in range(2)]
-                failed = next((window.failure for window in windows if window.failure), None)
+                windows: list[Window] = []
+                # Twice at the least: the first window of a size touches fresh memory.
+                while len(windows) < 2 or (len(windows) < _CHOOSING and _disturbed(windows[-1])):
+                    windows.append(lane.session.window(given, expected))
+                    if windows[-1].failure:
+                        break
+                failed = windows[-1].failure
                 lane.failure = failed
                 if failed is None:
                     taken.append(min(window.forward_us for window in windows))
@@ -260,7 +268,6 @@ def _measure(
             best = window
         if attempt < repeats:
             lane.discarded += 1
-    lane.disturbed += 1
     return best
 
 

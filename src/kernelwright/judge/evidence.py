@@ -94,6 +94,10 @@ class Evidence:
     """... that changed an input."""
     charged_us: float = 0.0
     """Median of what copying a timed call's results out cost beyond a plain copy; it is part of the timing."""
+    disturbed: int = 0
+    """Samples taken while others used the processor."""
+    short_of_time: bool = False
+    """Whether rounds were left out because the time was up."""
     single_us: float | None = None
     """One call on its own."""
     baseline_us: float | None = None

@@ -68,6 +68,8 @@ class Hearing:
             timed_unwritten=turns.unwritten,
             timed_changed=turns.changed,
             charged_us=turns.charged_us,
+            disturbed=turns.disturbed,
+            short_of_time=turns.short_of_time,
             single_us=turns.single_us,
             baseline_us=best.timing.median_us if best and best.timing else None,
             baseline_single_us=best.single_us if best else None,

@@ -54,8 +54,8 @@ _LEDGER_CALLS = 3
 _AA_REPEATS = 3
 _NOISE_S = 60.0
 """How long a measured floor stands: neighbours come and go."""
-_FEW_DISTURBED = 3
-"""Disturbed windows a repeat may hold, of some fifty."""
+_FEW_DISTURBED = 2
+"""Disturbed samples a repeat may hold, of both sides together."""
 # Beyond inputs and weights in float32 the oracle holds them in float64, twice over, with all that lies between.
 _MEMORY_FACTOR = 8
 

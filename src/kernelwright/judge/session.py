@@ -254,7 +254,7 @@ class Session:
             return ()
         given = [plain(self.problem, leaves) for leaves in calls]
         layout = Layout()
-        inputs = [_places(self.problem, layout, leaves) for leaves in given]
+        inputs = _all_places(self.problem, layout, given)
         try:
             arena = self._room(layout)
             for places, leaves in zip(inputs, given, strict=True):
@@ -362,7 +362,7 @@ class Session:
     ) -> "_Asked | Failure":
         given = [plain(self.problem, leaves) for leaves in calls]
         layout = Layout()
-        inputs = [_places(self.problem, layout, leaves) for leaves in given]
+        inputs = _all_places(self.problem, layout, given)
         small = layout.size <= _CHECKED_BYTES
         probes = [
             child.Probe(call, slot, call in keep, _rows(expected))
@@ -583,6 +583,32 @@ def _rows(expected: Expected) -> tuple[tuple[int, int] | None, ...]:
             first = random.randrange(shape[0] - count + 1)
             chosen.append((first, first + count))
     return tuple(chosen)
+
+
+def _all_places(problem: Problem, layout: Layout, calls: "Sequence[Sequence[Tensor]]") -> list[tuple[Place, ...]]:
+    """Places for the leaves of each call. Those of a timed window are alike: then they are worked out once."""
+    if not calls:
+        return []
+    start = layout.size
+    first = _places(problem, layout, calls[0])
+    step, kind = layout.size - start, _kind(calls[0])
+    found = [first]
+    for leaves in calls[1:]:
+        if _kind(leaves) == kind:
+            shift = layout.size - start
+            moved = (
+                Place(place.offset + shift, place.span_bytes, place.dtype, place.shape, place.stride, place.lead)
+                for place in first
+            )
+            found.append(tuple(moved))
+            layout.size += step
+        else:
+            found.append(_places(problem, layout, leaves))
+    return found
+
+
+def _kind(leaves: "Sequence[Tensor]") -> list[tuple[object, ...]]:
+    return [(leaf.dtype, leaf.shape, leaf.stride(), leaf.storage_offset()) for leaf in leaves]
 
 
 def _places(problem: Problem, layout: Layout, leaves: "Sequence[Tensor]") -> tuple[Place, ...]:

@@ -1,8 +1,9 @@
 """What a session's steps answer: records alone, so that clock and checks need not know how a child is driven."""
 
 import math
+import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,6 +12,9 @@ from kernelwright.records import Candidate, Problem, Status, flatten
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+ALLOW_WEAKER = "KERNELWRIGHT_ALLOW_WEAKER"
+"""Set to 1 by a user who accepts that candidates can read files: see docs/security.md."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class SessionSettings:
     """How much of what the candidate prints is kept."""
     readable: tuple[Path, ...] = ()
     """Further files and folders the child may read. Python, torch and the compile cache are readable anyway."""
-    allow_weaker: bool = False
+    allow_weaker: bool = field(default_factory=lambda: os.environ.get(ALLOW_WEAKER) == "1")
     """Whether to go on where the kernel cannot close files (no Landlock)."""
 
 

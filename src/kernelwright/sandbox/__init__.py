@@ -20,7 +20,10 @@ def missing() -> str | None:
 
         reason = linux.machine_missing()
         if not reason and not linux.landlock_version():
-            reason = "this Linux kernel has no Landlock (5.13 or newer, enabled at boot), so files cannot be closed"
+            reason = (
+                "this Linux kernel has no Landlock (5.13 or newer, enabled at boot), so files cannot be closed; "
+                "KERNELWRIGHT_ALLOW_WEAKER=1 goes on without"
+            )
         return reason
     return None if sys.platform == "darwin" else f"there is no sandbox for {sys.platform}; use Linux, WSL 2 or macOS"
 
