@@ -203,6 +203,22 @@ def test_views_inside_and_outside() -> None:
     verify(Of(forward), torch.randn(6, 20))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(2, 64, 33), (1, 17, 100), (3, 130, 16)])
+def test_rows_across_memory(shape: tuple[int, int, int], dtype: torch.dtype) -> None:
+    """A residual that is read, and a norm that is written, along another dimension than the row: through tiles."""
+    batch, width, length = shape
+
+    def forward(m, x, y):
+        h = x.permute(2, 0, 1) + y
+        return F.layer_norm(h, (width,), m.weight).permute(1, 2, 0).reshape(batch, width * length), h
+
+    x, y = torch.randn(batch, width, length, dtype=dtype), torch.randn(length, batch, width, dtype=dtype)
+    x[0, 3, 5] = math.nan
+    low = verify(Of(forward, weight=torch.randn(width, dtype=dtype)), x, y, kernel_count=1)
+    assert "tiles::transpose" in low.text()
+
+
 ROWS = [(1, 1), (3, 1), (1, 9), (7, 127), (130, 64), (5, 3001), (2, 3, 4, 17)]
 
 

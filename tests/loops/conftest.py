@@ -14,7 +14,7 @@ import ziglang
 
 RUNTIME = Path(__file__).parents[2] / "src" / "kernelwright" / "targets" / "runtime"
 
-PRELUDE = "".join((RUNTIME / name).read_text() for name in ("kernelwright.hpp", "math.hpp"))
+PRELUDE = "".join((RUNTIME / name).read_text() for name in ("kernelwright.hpp", "math.hpp", "tiles.hpp"))
 
 
 def features() -> list[str]:

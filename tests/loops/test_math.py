@@ -92,7 +92,9 @@ def test_gelu(build: Callable[..., ctypes.CDLL]) -> None:
 def test_exp_falling(build: Callable[..., ctypes.CDLL]) -> None:
     x = samples()
     x = x[~(x > 0)]
-    got, truth = run(build(TEXT), "exp_falling", x), np.exp(x.astype(np.float64))
+    got = run(build(TEXT), "exp_falling", x)
+    with np.errstate(all="ignore"):
+        truth = np.exp(x.astype(np.float64))
     assert np.array_equal(np.isnan(got), np.isnan(x))
     plain = truth > TINY * 1.2
     assert (np.abs(got - truth)[plain] / np.spacing(truth[plain].astype(np.float32))).max() <= 2

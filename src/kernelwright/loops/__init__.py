@@ -18,8 +18,9 @@ from kernelwright.loops.expressions import (
     Variable,
 )
 from kernelwright.loops.fusion import Fusion, Operand, Result, Step, nest
-from kernelwright.loops.nest import Declare, For, Kernel, Let, Local, Reduction, Statement, Store, Update
+from kernelwright.loops.nest import Declare, For, Kernel, Let, Local, Move, Reduction, Statement, Store, Update
 from kernelwright.loops.schedules import Plan, keep_row, parallelise, scheduled, split, vectorise
+from kernelwright.loops.staging import streamed, turned
 from kernelwright.loops.types import ScalarType
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Let",
     "Load",
     "Local",
+    "Move",
     "Op",
     "Operand",
     "Plan",
@@ -58,5 +60,7 @@ __all__ = [
     "print_cpp",
     "scheduled",
     "split",
+    "streamed",
+    "turned",
     "vectorise",
 ]

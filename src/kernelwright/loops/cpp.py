@@ -16,8 +16,9 @@ from kernelwright.loops.expressions import (
     Select,
     Variable,
     address,
+    size_of,
 )
-from kernelwright.loops.nest import Declare, For, Kernel, Let, Local, Reduction, Statement, Store, Update
+from kernelwright.loops.nest import Declare, For, Kernel, Let, Local, Move, Reduction, Statement, Store, Update
 from kernelwright.loops.types import ScalarType
 
 _MEMORY = {
@@ -115,9 +116,20 @@ class _Printer:
                 for size in buffer.shape:
                     count *= int(size)
                 return f"{pad}alignas(64) {_MEMORY[buffer.type]} {buffer.name}[{count}];\n"
+            case Move(target, target_index, source, source_index, (rows, columns), strides):
+                to, of = self._place(target, target_index), self._place(source, source_index)
+                if strides is None:
+                    return f"{pad}tiles::stream({to}, {of}, {self._value(columns)});\n"
+                steps = [self._value(size_of(stride)) for stride in strides]
+                sizes = f"{self._value(rows)}, {self._value(columns)}"
+                return f"{pad}tiles::transpose({to}, {steps[0]}, {of}, {steps[1]}, {sizes});\n"
             case For():
                 return self._parallel(statement, depth) if statement.grain else self._loop(statement, depth)
         raise LoweringError(f"no C++ for {type(statement).__name__}")
+
+    def _place(self, buffer: Buffer, index: tuple[Expression, ...]) -> str:
+        place = address(buffer, index)
+        return buffer.name if place == Constant(0, ScalarType.INT64) else f"{buffer.name} + {self._value(place)}"
 
     def _stored(self, buffer: Buffer, value: str, type: ScalarType) -> str:
         return value if buffer.type in (type, ScalarType.BOOL) else f"({_MEMORY[buffer.type]})({value})"

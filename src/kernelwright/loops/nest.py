@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from kernelwright.loops.expressions import Buffer, Expression, Variable, variables
+from kernelwright.loops.expressions import Buffer, Expression, Size, Variable, variables
 from kernelwright.loops.types import ScalarType
 
 
@@ -65,6 +65,22 @@ class Local:
 
 
 @dataclass(frozen=True)
+class Move:
+    """A tile from one buffer to another of the same type, from the places given on.
+
+    With strides (s, t) the tile is turned: target[c * s + r] = source[r * t + c] for r < sizes[0], c < sizes[1].
+    Without, it is one line of sizes[1] elements, written past the caches.
+    """
+
+    target: Buffer
+    target_index: tuple[Expression, ...]
+    source: Buffer
+    source_index: tuple[Expression, ...]
+    sizes: tuple[Expression, Expression]
+    strides: tuple[Size, Size] | None = None
+
+
+@dataclass(frozen=True)
 class For:
     """`body` for index = start, ..., stop - 1. Iterations are independent but for accumulators."""
 
@@ -80,7 +96,7 @@ class For:
     """Copies of the body; 0: left to the compiler."""
 
 
-Statement = Let | Declare | Update | Store | Local | For
+Statement = Let | Declare | Update | Store | Local | Move | For
 
 
 @dataclass(frozen=True)
@@ -119,6 +135,8 @@ def reads(statement: Statement) -> set[str]:
             return variables(value)
         case Store(_, index, value):
             return set.union(variables(value), *(variables(position) for position in index))
+        case Move(_, target_index, _, source_index, sizes):
+            return set.union(*(variables(value) for value in (*target_index, *source_index, *sizes)))
         case For(_, start, stop):
             return variables(start) | variables(stop)
         case _:
@@ -149,6 +167,10 @@ def _check(body: tuple[Statement, ...], known: set[str], buffers: set[str], wher
             case Store(buffer):
                 if buffer.name not in buffers:
                     raise ValueError(f"kernel {where}: no buffer is called {buffer.name}")
+            case Move(target, _, source):
+                for buffer in (target, source):
+                    if buffer.name not in buffers:
+                        raise ValueError(f"kernel {where}: no buffer is called {buffer.name}")
             case For():
                 _check(statement.body, known | {statement.index}, buffers, where)
 

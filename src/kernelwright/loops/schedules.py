@@ -21,6 +21,7 @@ from kernelwright.loops.expressions import (
     variables,
 )
 from kernelwright.loops.nest import Declare, For, Kernel, Let, Local, Statement, Store, Update, check, reads
+from kernelwright.loops.staging import streamed, turned
 from kernelwright.loops.types import ScalarType
 
 # Below this much work (see `cost`) a value is computed again rather than written to the row's buffer and read back.
@@ -46,12 +47,19 @@ class Plan:
     block: int = 4096
     """Elements into which a long innermost loop without reductions is cut, so that few long rows still make many
     tasks."""
+    tiles: bool = True
+    """Whether operands and results that run across the row go through transposed tiles."""
+    stream_bytes: int = 8 << 20
+    """Results from this size on are written past the caches; 0: none."""
 
 
 def scheduled(kernel: Kernel, plan: Plan) -> Kernel:
     """`kernel` with the plan's choices made: rows kept, long rows cut, tasks merged and given to threads, vectors."""
     if plan.keep_row:
         kernel = keep_row(kernel)
+    if plan.tiles:
+        kernel = turned(kernel)
+    kernel = streamed(kernel, plan.stream_bytes)
     loops = loops_of_nest(kernel)
     tasks = len(loops)
     if loops and _innermost(loops[-1]) and len(loops) > 1:

@@ -41,6 +41,8 @@ class _Variant:
         plan, usual = self.plan, Plan()
         words = [self.shape, f"vec={plan.interleave}"]
         words += ["recompute"] if not plan.keep_row else []
+        words += ["strided"] if not plan.tiles else []
+        words += ["cached"] if not plan.stream_bytes else []
         words += [f"grain={plan.grain_elements}"] if plan.grain_elements != usual.grain_elements else []
         return " ".join(word for word in words if word)
 
@@ -111,11 +113,14 @@ class _Tuning:
         """Plans that differ in one number, where that changes the kernels."""
         plan = variant.plan
         plans = [replace(plan, interleave=count) for count in (2, 4, 8) if count != plan.interleave]
-        if any(fusion.reduces for fusion in self.lowerings[variant.shape].fusions):
-            plans.append(replace(plan, keep_row=not plan.keep_row))
+        plans.append(replace(plan, keep_row=not plan.keep_row))
+        plans.append(replace(plan, tiles=not plan.tiles))
+        plans.append(replace(plan, stream_bytes=0 if plan.stream_bytes else Plan().stream_bytes))
         if self.brief.facts.threads > 1:
             plans += [replace(plan, grain_elements=grain) for grain in (plan.grain_elements // 4,)]
-        return [replace(variant, plan=other) for other in plans]
+        lowering = self.lowerings[variant.shape]
+        own = lowering.text(plan)
+        return [replace(variant, plan=other) for other in plans if lowering.text(other) != own]
 
     def _candidate(self, variant: _Variant) -> Candidate | None:
         """The variant as text; None where the graph holds what cannot be written down."""
