@@ -59,3 +59,17 @@ def test_in_a_terminal_it_shows_writers_verdicts_best_and_time_left() -> None:
     assert "0:57 left" in text or "0:58 left" in text
     assert "best so far 2.00x (template vec=8)" in text
     assert "skipped: needs g++" in text and "2.00x over eager" in text
+
+
+def test_at_80_columns_names_are_whole_and_told_once() -> None:
+    console = Console(record=True, width=80, force_terminal=True)
+    progress = Progress(console, "net on cpu")
+    for event, entry in told():
+        progress._hear(event, entry)
+    progress._hear(Event(EventKind.SKIPPED, 1.0, "replay", message="it was given no candidates " * 5), None)
+    console.print(progress._draw())
+    lines = console.export_text().splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert any(line.startswith("template  vec=8: PASSED, 50.0 us") for line in lines)
+    assert any(line.startswith("inductor  skipped: needs g++") for line in lines)
+    assert any(line.startswith("replay    skipped: it was given") and line.rstrip().endswith("…") for line in lines)

@@ -82,9 +82,9 @@ class Progress:
                 head.append(
                     f"best so far {_speedup(self._best):.2f}x ({self._best.candidate.title})", style="bold green"
                 )
-            writers = Table.grid(padding=(0, 2))
+            writers = Table.grid(padding=(0, 2), expand=True)
             writers.add_column(style="bold", no_wrap=True, min_width=max(map(len, self._doing), default=0))
-            writers.add_column(overflow="ellipsis", no_wrap=True)
+            writers.add_column(overflow="ellipsis", no_wrap=True, ratio=1)
             for writer, doing in self._doing.items():
                 writers.add_row(writer, doing.splitlines()[0] if doing else "")
             latest = Table(box=None, padding=(0, 2), header_style="dim")
