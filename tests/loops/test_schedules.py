@@ -81,7 +81,7 @@ def test_row_kernel(rows: int, cols: int, type: ScalarType) -> None:
     x, bias = torch.randn(rows, cols).to(dtype), torch.randn(cols).to(dtype)
     fusion = softmax(rows, cols, type)
     expected = torch.softmax(x.double() + bias.double(), -1)
-    for plan in (Plan(), Plan(keep_row=False, interleave=1, grain_elements=1)):
+    for plan in (Plan(), Plan(keep_row=False, interleave=1, grain_elements=1), Plan(keep_from=1, stream_bytes=1)):
         out, best = run_softmax(scheduled(nest(fusion), plan), x, bias)
         tolerance = 4 * torch.finfo(dtype).eps
         torch.testing.assert_close(out.double(), expected, rtol=tolerance, atol=tolerance * 1e-3)

@@ -42,6 +42,8 @@ class Plan:
     """Vectors in flight in the innermost loops."""
     keep_row: bool = True
     """Costly values of a row wait in a buffer for the next pass (one pass over memory) or are computed again."""
+    keep_from: int = KEEP_FROM_COST
+    """Work (see `cost`) from which a value is costly; from 1 on all that a later pass reads are kept."""
     grain_elements: int = GRAIN_ELEMENTS
     """Elements of the domain worth a thread."""
     block: int = 4096
@@ -56,7 +58,7 @@ class Plan:
 def scheduled(kernel: Kernel, plan: Plan) -> Kernel:
     """`kernel` with the plan's choices made: rows kept, long rows cut, tasks merged and given to threads, vectors."""
     if plan.keep_row:
-        kernel = keep_row(kernel)
+        kernel = keep_row(kernel, from_cost=plan.keep_from)
     if plan.tiles:
         kernel = turned(kernel)
     kernel = streamed(kernel, plan.stream_bytes)
@@ -183,7 +185,7 @@ def vectorise(kernel: Kernel, interleave: int) -> Kernel:
     return replace(kernel, body=tuple(change(statement) for statement in kernel.body))
 
 
-def keep_row(kernel: Kernel, row_bytes: int = ROW_BYTES) -> Kernel:
+def keep_row(kernel: Kernel, row_bytes: int = ROW_BYTES, from_cost: int = KEEP_FROM_COST) -> Kernel:
     """Costly values that a later pass over the row would compute again wait in a stack buffer instead.
 
     With it a kernel reads its inputs from memory once, however many passes it makes. Where a row is dynamic or larger
@@ -194,12 +196,12 @@ def keep_row(kernel: Kernel, row_bytes: int = ROW_BYTES) -> Kernel:
         passes = [statement for statement in body if isinstance(statement, For)]
         if len(passes) == 1:
             return tuple(replace(s, body=change(s.body)) if isinstance(s, For) else s for s in body)
-        return _keep(body, row_bytes) if len(passes) > 1 else body
+        return _keep(body, row_bytes, from_cost) if len(passes) > 1 else body
 
     return replace(kernel, body=change(kernel.body))
 
 
-def _keep(body: tuple[Statement, ...], row_bytes: int) -> tuple[Statement, ...]:
+def _keep(body: tuple[Statement, ...], row_bytes: int, from_cost: int) -> tuple[Statement, ...]:
     """`keep_row` for the statements of a row, whose loops are the passes."""
     nests = [_chain(statement) for statement in body if isinstance(statement, For)]
     shape = tuple(loop.stop for loop in nests[0])
@@ -207,7 +209,7 @@ def _keep(body: tuple[Statement, ...], row_bytes: int) -> tuple[Statement, ...]:
     if len(sizes) != len(shape) or any(tuple(loop.stop for loop in nest) != shape for nest in nests):
         return body
     leaves = [nest[-1].body for nest in nests]
-    kept = _kept(leaves)
+    kept = _kept(leaves, from_cost)
     elements = math.prod(int(size) for size in sizes)
     if not kept or sum(elements * variable.type.bytes for variable in kept.values()) > row_bytes:
         return body
@@ -243,7 +245,7 @@ def _rebuilt(nest: list[For], leaf: tuple[Statement, ...]) -> For:
     return loop
 
 
-def _kept(leaves: list[tuple[Statement, ...]]) -> dict[str, Variable]:
+def _kept(leaves: list[tuple[Statement, ...]], from_cost: int) -> dict[str, Variable]:
     """The values worth keeping: costly ones that a later pass needs, seen from what that pass stores and sums."""
     earlier: dict[str, Expression] = {}
     kept: dict[str, Variable] = {}
@@ -256,7 +258,7 @@ def _kept(leaves: list[tuple[Statement, ...]]) -> dict[str, Variable]:
             if name in seen or name not in values:
                 continue
             seen.add(name)
-            if name in earlier and _whole_cost(name, values, set()) >= KEEP_FROM_COST:
+            if name in earlier and _whole_cost(name, values, set()) >= from_cost:
                 kept[name] = Variable(name, values[name].type)
             else:
                 waiting += variables(values[name])

@@ -41,6 +41,7 @@ class _Variant:
         plan, usual = self.plan, Plan()
         words = [self.shape, f"vec={plan.interleave}"]
         words += ["recompute"] if not plan.keep_row else []
+        words += ["keep all"] if plan.keep_from == 1 else []
         words += ["strided"] if not plan.tiles else []
         words += ["cached"] if not plan.stream_bytes else []
         words += [f"grain={plan.grain_elements}"] if plan.grain_elements != usual.grain_elements else []
@@ -114,6 +115,7 @@ class _Tuning:
         plan = variant.plan
         plans = [replace(plan, interleave=count) for count in (2, 4, 8) if count != plan.interleave]
         plans.append(replace(plan, keep_row=not plan.keep_row))
+        plans.append(replace(plan, keep_from=1 if plan.keep_from > 1 else Plan().keep_from))
         plans.append(replace(plan, tiles=not plan.tiles))
         plans.append(replace(plan, stream_bytes=0 if plan.stream_bytes else Plan().stream_bytes))
         if self.brief.facts.threads > 1:
