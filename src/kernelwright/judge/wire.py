@@ -53,6 +53,7 @@ class Wire:
         self._status: int | None = None
         self._open = True
         self._ending = threading.Lock()
+        self._closing = threading.RLock()  # a judge that is closed meets the thread that has just lost the child
         self._logging = True
         self._watched = 0.0
         self.log_bytes = 8000
@@ -87,19 +88,20 @@ class Wire:
                 self._signal(signal.SIGKILL)
 
     def close(self) -> None:
-        """Ends the process and waits until it is gone."""
-        if not self._open:
-            return
-        self._signal(signal.SIGKILL)
-        self._wait_for_end(5.0)
-        self._drain()
-        with self._ending:
-            self._open = False
-            self._channel.close()
-            os.close(self._log)
-            os.close(self._told)
-            if self._pidfd is not None and self._pidfd >= 0:
-                os.close(self._pidfd)
+        """Ends the process and waits until it is gone. From any thread, and from several at once."""
+        with self._closing:
+            if not self._open:
+                return
+            self._signal(signal.SIGKILL)
+            self._wait_for_end(5.0)
+            self._drain()
+            with self._ending:
+                self._open = False
+                self._channel.close()
+                os.close(self._log)
+                os.close(self._told)
+                if self._pidfd is not None and self._pidfd >= 0:
+                    os.close(self._pidfd)
 
     @property
     def text(self) -> str:
