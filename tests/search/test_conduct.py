@@ -307,6 +307,15 @@ def test_ctrl_c_keeps_and_confirms_what_was_found() -> None:
     assert outcome.interrupted and outcome.best and outcome.best.candidate.label == "50"
 
 
+def test_a_writer_without_time_is_not_told_to_have_nothing() -> None:
+    class Thinking(SayingWriter):
+        async def write(self, brief: Brief, bench: Bench) -> None:
+            await asyncio.sleep(60)
+
+    assert "the time was up before anything was proposed" in hunt(eager(), Thinking("a"), budget_s=0.5).reason
+    assert "no writer proposed anything" in hunt(eager(), SayingWriter("a"), budget_s=10).reason
+
+
 def test_a_second_ctrl_c_stops_at_once() -> None:
     class Slow(SayingJudge):
         def confirm(self, candidate: Candidate) -> Verdict:

@@ -139,7 +139,7 @@ def conduct(
     docket = Docket(court, journal)
     hunt = _Hunt(plan, court, journal, docket, deadline, {})
     journal.event(EventKind.STARTED, message=f"{plan.problem.name} on {plan.device}, {plan.budget_s:.0f} s")
-    interrupted, unfinished = False, 0
+    interrupted, cut, unfinished = False, False, 0
     best: Entry | None = None
     writing = _Writing(lambda: _write_all(hunt))
     try:
@@ -147,6 +147,7 @@ def conduct(
             writing.start()
             writing.join(plan.writing_s, stop)
             interrupted = stop is not None and stop.is_set()
+            cut = writing.alive
             writing.stop()
             docket.abandon()
             wait(docket.pending, timeout=min(LINGER_S, deadline.left_s))
@@ -167,7 +168,7 @@ def conduct(
         target=plan.device,
         entries=journal.entries,
         best=best,
-        reason=_reason(journal.entries, best, interrupted, unfinished),
+        reason=_reason(journal.entries, best, interrupted, cut, unfinished),
         skipped=tuple(hunt.skipped.items()),
         started_at=journal.started_at,
         spent_s=deadline.spent_s,
@@ -193,6 +194,11 @@ class _Writing:
     def start(self) -> None:
         self._thread.start()
         self._ready.wait()
+
+    @property
+    def alive(self) -> bool:
+        """Whether a writer still writes."""
+        return self._thread.is_alive()
 
     def join(self, timeout_s: float, stop: threading.Event | None = None) -> None:
         """Waits until all have written, the time is up, or `stop` is set."""
@@ -296,7 +302,7 @@ def _confirm(hunt: _Hunt) -> Entry | None:
             return Entry(candidate, verdict)
 
 
-def _reason(entries: Sequence[Entry], best: Entry | None, interrupted: bool, unfinished: int) -> str:
+def _reason(entries: Sequence[Entry], best: Entry | None, interrupted: bool, late: bool, unfinished: int) -> str:
     """One sentence: why the winner won, or why the original stays."""
     rivals = select.baselines(entries)
     if best:
@@ -314,6 +320,8 @@ def _reason(entries: Sequence[Entry], best: Entry | None, interrupted: bool, unf
     if not others:
         if unfinished:
             return f"the time was up while {unfinished} candidates were still judged; only {fastest} is timed"
+        if late and not interrupted:
+            return f"the time was up before anything was proposed; only {fastest} is timed"
         return f"no writer proposed anything{cut}; the fastest baseline is {fastest}"
     fit = select.ranked(entries)
     if not fit:
