@@ -100,7 +100,11 @@ def _bury(living: dict[int, int]) -> None:
 def _import_ahead() -> None:
     """Everything a child needs, imported once. Late imports in children work too, only slower."""
     import kernelwright.graph.reference
+    import kernelwright.targets.entry.library
     import kernelwright.targets.program  # noqa: F401
+    from kernelwright.targets.broker import language
+
+    language("cpp")  # finds what is installed, which costs more than a small kernel's build
 
 
 if __name__ == "__main__":
