@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import CaptureError, KernelwrightError
 from kernelwright.records import Brief, Candidate, Entry, Event, EventKind, Outcome, Problem
+from kernelwright.search import select
 from kernelwright.search.bench import WriterBench
 from kernelwright.search.journal import Watch
 from kernelwright.search.threads import DaemonThreads
@@ -101,8 +102,8 @@ class RegionsWriter:
             outcome = await self._search(problem, first[digest].state(held), budget_s, note, name)
             time_left = max(0.0, time_left - (time.monotonic() - begun))
             note(f"{name}: {outcome.reason if outcome else 'not searched'}")
-            if outcome and outcome.best:
-                served[digest] = outcome.best
+            if outcome and (entry := outcome.best or _ahead(outcome)):
+                served[digest] = entry
         if served:
             await bench.submit(self._stitched(brief, whole, pieces, served))
 
@@ -192,6 +193,14 @@ def profile(
         mine = sum(took[node] for node in piece.nodes) / total
         shares[piece.region.digest] = shares.get(piece.region.digest, 0.0) + mine
     return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+
+def _ahead(outcome: Outcome) -> Entry | None:
+    """The best that passed and seems faster. The whole is judged and confirmed as well, and decides."""
+    rivals = select.baselines(outcome.entries)
+    for entry in select.ranked(outcome.entries):
+        return entry if select.lead(entry.verdict, rivals)[0] > 1 else None
+    return None
 
 
 def _told(heavy: Sequence[str], shares: Mapping[str, float]) -> str:
