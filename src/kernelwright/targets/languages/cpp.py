@@ -64,7 +64,10 @@ def _runtime() -> str:
 def prelude() -> str:
     """The text before every kernel file. Marked as a system header: its warnings concern nobody."""
     folder = Path(__file__).parent.parent / "runtime"
-    parts = [f'# 1 "{name}" 3\n{(folder / name).read_text()}' for name in ("kernelwright.hpp", "math.hpp", "tiles.hpp", "entry.hpp")]
+    parts = [
+        f'# 1 "{name}" 3\n{(folder / name).read_text()}'
+        for name in ("kernelwright.hpp", "math.hpp", "tiles.hpp", "entry.hpp")
+    ]
     guards = "".join(f"#undef {name}\n" for name in ("__has_include", "__has_include_next", "__has_embed"))
     return '# 1 "prelude" 3\n' + guards + "\n".join(parts)
 
