@@ -131,6 +131,9 @@ def main(channel: socket.socket) -> None:
             elif isinstance(order, Construct):
                 problem = order.problem
                 module = _construct(order, _Broker(channel))
+                # What is there now stays; a collection before each call then looks at that call's remains only.
+                gc.collect()
+                gc.freeze()
                 _tell(channel, {"constructed": callable(getattr(module, "prepare", None))})
             elif isinstance(order, Load):
                 assert arena is not None and problem is not None
@@ -232,9 +235,10 @@ def _call(channel: socket.socket, module: Any, problem: Problem, arena: ChildAre
                         if leaf.shape == slot.shape and leaf.dtype == slot.dtype:
                             slot.copy_(leaf)
 
-    _tell(channel, {"ready": True})
+    # Before it says ready: from then on it may be stopped anywhere, and what is left to do falls into the timed call.
     gc.collect()
     gc.disable()
+    _tell(channel, {"ready": True})
     try:
         done = _await_go(channel, forward)
         if done and results:

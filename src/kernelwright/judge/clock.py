@@ -26,7 +26,8 @@ _SETTLE_STEPS = 6
 _SETTLED = 0.3
 """Of a step: a process that uses less of a processor is waiting."""
 _LONG_US = 20_000.0
-"""A call this long is timed alone: c is below half a per cent of it."""
+"""A call this long is timed alone, since c is below half a per cent of it, and after one that is not timed: other
+sessions have had the caches meanwhile, and who runs a model runs it again and again."""
 _LONGEST_WINDOW_US = 100_000.0
 _MOST_CALLS = 512
 _FEWEST_ROUNDS = 5
@@ -111,7 +112,8 @@ class _Lane:
 
     def note(self, kind: str, window: Window) -> None:
         times = {"empty": self.empty_us, "single": self.single_us, "short": self.short_us, "long": self.long_us}
-        times[kind].append(window.forward_us)
+        if kind in times:
+            times[kind].append(window.forward_us)
         if kind == "long":
             self.copy_us.append(window.copy_us)
             self.probed = max(window.probed, 1)
@@ -143,7 +145,7 @@ def time_turns(
     most = _most_calls(inputs(1)[0], expected, memory_bytes)
     calls, call_us = _choose_calls(lanes, inputs, expected, most, window_us)
     alone = call_us >= _LONG_US
-    rounds = max(_FEWEST_ROUNDS, min(rounds, int(budget_s * 1e6 / max(call_us * calls * (1 if alone else 3), 1))))
+    rounds = max(_FEWEST_ROUNDS, min(rounds, int(budget_s * 1e6 / max(call_us * calls * (2 if alone else 3), 1))))
     short_of_time = False
     for turn in range(rounds):
         spent_s = time.monotonic() - began
@@ -151,7 +153,7 @@ def time_turns(
         if short_of_time or (turn >= _FEWEST_TIGHT_ROUNDS and enough and _known(lanes, enough)):
             break
         repeats = _REPEATS if spent_s < _REPEATS_SHARE * budget_s else 0
-        sizes = {"long": calls} if alone else {"short": calls, "long": 2 * calls}
+        sizes = {"warm": calls, "long": calls} if alone else {"short": calls, "long": 2 * calls}
         if turn < _EXTRAS and not alone:
             sizes = {"empty": 0, "single": 1, **sizes}
         fresh = iter(inputs(sum(sizes.values())))
@@ -160,7 +162,7 @@ def time_turns(
         order = list(enumerate(lanes))
         for _, lane in order if turn % 2 == 0 else reversed(order):
             # The first window after another session's finds colder caches: it is the short one as often as the long.
-            for kind, given in spans if turn % 4 < 2 else reversed(spans):
+            for kind, given in spans if turn % 4 < 2 or alone else reversed(spans):
                 slots = _slots(keep, turn, lane.kept)[: len(given)] if kind == "long" else []
                 chosen = random.sample(range(len(given)), len(slots))
                 # The others serve by their medians alone, which a disturbed one hardly moves.
@@ -301,7 +303,9 @@ def _turns(lane: _Lane, empty_us: float, plain_us: float, calls: int, alone: boo
         overhead = min(overhead, _MOST_OVERHEAD * min(lane.long_us))
     charged = 0.0 if lane.trusted else max(0.0, median(lane.copy_us) - plain_us) / lane.probed
     samples = [max((us - overhead) / size, 0.0) + charged for us in lane.long_us]
-    method = f"slope over {calls} and {2 * calls} calls by turns" if not alone else "single calls by turns"
+    method = f"slope over {calls} and {2 * calls} calls by turns"
+    if alone:
+        method = "single calls by turns, each after one that is not timed"
     timing = Timing(
         samples_us=tuple(samples),
         method=f"{method}, fresh inputs, copying beyond the plain cost charged",
