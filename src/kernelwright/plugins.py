@@ -1,4 +1,4 @@
-"""Finds the members of a room by their file names, and third-party members by entry point.
+"""Finds the members of a room by their file names, and third-party members by entry point; and faces that load late.
 
 A member is a file that defines exactly one class whose name ends in the room's suffix: `writers/eager.py` holds
 `EagerWriter`. Its registered name is the class attribute `name`. Heavy imports belong inside its methods, so that
@@ -8,6 +8,7 @@ listing a room costs no torch. Third parties add members through the entry point
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from types import ModuleType
@@ -30,6 +31,20 @@ def members(room: str, suffix: str) -> dict[str, type]:
         member = point.load()
         found[member.name] = member
     return dict(sorted(found.items()))
+
+
+def lazy(package: str, files: Mapping[str, str]) -> Callable[[str], Any]:
+    """A package's `__getattr__`: its face without the cost of what is not asked for, as torch.
+
+    `files`: for each name the module below `package` that holds it.
+    """
+
+    def get(name: str) -> Any:
+        if name in files:
+            return getattr(importlib.import_module(f"{package}.{files[name]}"), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return get
 
 
 def find(room: str, suffix: str, name: str) -> type:

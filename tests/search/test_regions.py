@@ -29,7 +29,7 @@ from kernelwright.records import (
     Verdict,
 )
 from kernelwright.search.journal import Watch
-from kernelwright.search.regions import RegionsWriter, operators, profile, too_large
+from kernelwright.search.regions import RegionsWriter, profile, too_large
 from kernelwright.targets import load_candidate
 
 HERE = Environment(Facts("cpu", "", ""), system="", python="", torch="", threads=1)
@@ -88,7 +88,7 @@ def tower(tmp_path) -> Problem:
 
 def test_pieces_are_searched_once_each_and_the_whole_is_right(tower: Problem, caplog) -> None:
     caplog.set_level(logging.INFO, "kernelwright")
-    assert 20 < operators(tower) < 100 and not too_large(tower)
+    assert tower.region is not None and 20 < tower.region.operators < 100 and not too_large(tower)
     searched: list[tuple[Problem, float]] = []
 
     def search_piece(

@@ -1,6 +1,8 @@
 """The best into a model: a drop-in module, a torch.compile backend, a saved artifact."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kernelwright.plugins import lazy
 
 if TYPE_CHECKING:
     from kernelwright.deploy.loading import load as load
@@ -11,12 +13,4 @@ from kernelwright.deploy.artifact import read_artifact, save_artifact
 
 __all__ = ["Deployed", "drop_in", "load", "read_artifact", "save_artifact"]
 
-_FILES = {"Deployed": "module", "drop_in": "module", "load": "loading"}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _FILES:
-        from importlib import import_module
-
-        return getattr(import_module(f"kernelwright.deploy.{_FILES[name]}"), name)
-    raise AttributeError(f"module 'kernelwright.deploy' has no attribute {name!r}")
+__getattr__ = lazy(__name__, {"Deployed": "module", "drop_in": "module", "load": "loading"})

@@ -1,6 +1,5 @@
 """A graph that is not proven as a whole, run in steps: proven kernels for its pieces, Inductor for what is between."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,6 @@ from kernelwright.deploy.served import Served
 from kernelwright.graph import Capture, Piece, partition
 from kernelwright.graph.node import output_of, placeholders_of, tensor_of
 from kernelwright.graph.pieces import cut_out
-from kernelwright.records import Region
 
 Flat = Callable[..., Sequence[Tensor]]
 Find = Callable[[Capture], tuple[Served, ...]]
@@ -59,7 +57,7 @@ class Mixed:
 def mixed(archive: Archive, capture: Capture, device: str, find: Find, compiled: Compile) -> Mixed | None:
     """The graph with as many of its calls as possible in proven hands; None where none of its pieces is proven."""
     whole = _calls_of(capture)
-    proven = {operators(problem.region) for problem, _ in archive.proven(device) if problem.region}
+    proven = {problem.region.operators for problem, _ in archive.proven(device) if problem.region}
     best: list[tuple[Piece, Served | None]] = []
     covered = 0
     for limit in sorted((size for size in proven if size < whole), reverse=True)[:MOST_CUTS]:
@@ -75,11 +73,6 @@ def mixed(archive: Archive, capture: Capture, device: str, find: Find, compiled:
         if count > covered:
             best, covered = parts, count
     return Mixed(capture, best, compiled) if best else None
-
-
-def operators(region: Region) -> int:
-    """Calls in the region's canonical graph."""
-    return len(re.findall(r"^n\d+ = ", region.text, re.MULTILINE))
 
 
 def _calls_of(capture: Capture) -> int:

@@ -1,6 +1,8 @@
 """A module or its text as a functional core-ATen graph: identity, rewrites, pieces, and text again."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kernelwright.plugins import lazy
 
 if TYPE_CHECKING:
     from kernelwright.graph.captured import Capture as Capture
@@ -55,37 +57,32 @@ __all__ = [
     "stitch",
 ]
 
-_FILES = {
-    "CAUSAL": "rewriting",
-    "Capture": "captured",
-    "KernelCall": "kernel_call",
-    "Piece": "pieces",
-    "PieceCall": "kernel_call",
-    "RULES": "rewriting",
-    "Rewriting": "rewriting",
-    "Rule": "rewriting",
-    "State": "captured",
-    "agrees": "capturing",
-    "build_reference": "reference",
-    "capture": "capturing",
-    "capture_dynamo": "dynamo_road",
-    "capture_problem": "capturing",
-    "distinct_outputs": "identity",
-    "example_arguments": "reference",
-    "fit": "identity",
-    "identify": "identity",
-    "load_text": "reference",
-    "partition": "partitioning",
-    "print_module": "printing",
-    "rewrite": "rewriting",
-    "specialise": "identity",
-    "stitch": "stitching",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _FILES:
-        from importlib import import_module
-
-        return getattr(import_module(f"kernelwright.graph.{_FILES[name]}"), name)
-    raise AttributeError(f"module 'kernelwright.graph' has no attribute {name!r}")
+__getattr__ = lazy(
+    __name__,
+    {
+        "CAUSAL": "rewriting",
+        "Capture": "captured",
+        "KernelCall": "kernel_call",
+        "Piece": "pieces",
+        "PieceCall": "kernel_call",
+        "RULES": "rewriting",
+        "Rewriting": "rewriting",
+        "Rule": "rewriting",
+        "State": "captured",
+        "agrees": "capturing",
+        "build_reference": "reference",
+        "capture": "capturing",
+        "capture_dynamo": "dynamo_road",
+        "capture_problem": "capturing",
+        "distinct_outputs": "identity",
+        "example_arguments": "reference",
+        "fit": "identity",
+        "identify": "identity",
+        "load_text": "reference",
+        "partition": "partitioning",
+        "print_module": "printing",
+        "rewrite": "rewriting",
+        "specialise": "identity",
+        "stitch": "stitching",
+    },
+)

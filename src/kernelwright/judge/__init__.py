@@ -1,9 +1,10 @@
 """Builds, verifies, catches cheats, times and confirms. What runs here is never believed, only measured."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernelwright.judge.gate import Gate
 from kernelwright.judge.settings import JUDGE_VERSION, Settings
+from kernelwright.plugins import lazy
 
 if TYPE_CHECKING:
     from kernelwright.judge.judge import Judge as Judge
@@ -11,9 +12,4 @@ if TYPE_CHECKING:
 __all__ = ["Gate", "JUDGE_VERSION", "Judge", "Settings"]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "Judge":
-        from kernelwright.judge.judge import Judge
-
-        return Judge
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy(__name__, {"Judge": "judge"})

@@ -1,7 +1,8 @@
 """Anything a user has as a Problem, and the inputs its cases stand for."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kernelwright.plugins import lazy
 from kernelwright.problems.sizes import shapes, tied_ranges
 from kernelwright.problems.sources.kernelbench import kernelbench_problems
 from kernelwright.problems.sources.suite import suite_problems
@@ -27,19 +28,14 @@ __all__ = [
     "weights",
 ]
 
-_FILES = {
-    "FAMILIES": "inputs",
-    "LAYOUTS": "inputs",
-    "arguments": "inputs",
-    "from_module": "live",
-    "load": "loading",
-    "weights": "parameters",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _FILES:
-        from importlib import import_module
-
-        return getattr(import_module(f"{__name__}.{_FILES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy(
+    __name__,
+    {
+        "FAMILIES": "inputs",
+        "LAYOUTS": "inputs",
+        "arguments": "inputs",
+        "from_module": "live",
+        "load": "loading",
+        "weights": "parameters",
+    },
+)

@@ -1,5 +1,6 @@
 """What is to be made fast: a reference as text, the tensors it takes, and how exact its results must be."""
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -95,6 +96,11 @@ class Region:
     @cached_property
     def digest(self) -> str:
         return digest("region", self.text)
+
+    @cached_property
+    def operators(self) -> int:
+        """Calls in the graph."""
+        return len(re.findall(r"^n\d+ = ", self.text, re.MULTILINE))
 
     @cached_property
     def dynamic_digest(self) -> str | None:

@@ -1,8 +1,8 @@
 """The archive as tables and pages."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kernelwright.plugins import lazy
 from kernelwright.report.as_json import outcome_json, verdict_json
 from kernelwright.report.bench import (
     BenchRow,
@@ -35,9 +35,5 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # rich and the page are loaded by those who show something
-    files = {"table": "terminal", "write_html": "page"}
-    if name in files:
-        return getattr(import_module(f"kernelwright.report.{files[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# rich and the page are loaded by those who show something
+__getattr__ = lazy(__name__, {"table": "terminal", "write_html": "page"})

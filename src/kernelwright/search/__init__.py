@@ -1,7 +1,8 @@
 """Who tries what next, and for how long."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kernelwright.plugins import lazy
 from kernelwright.search.budget import parse as parse_budget
 from kernelwright.search.device import choose_device
 
@@ -13,17 +14,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Watch", "choose_device", "choose_writers", "optimize", "parse_budget", "search"]
 
-_FILES = {
-    "Watch": "journal",
-    "choose_writers": "conduct",
-    "optimize": "module",
-    "search": "conduct",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _FILES:
-        from importlib import import_module
-
-        return getattr(import_module(f"kernelwright.search.{_FILES[name]}"), name)
-    raise AttributeError(f"module 'kernelwright.search' has no attribute {name!r}")
+__getattr__ = lazy(
+    __name__,
+    {
+        "Watch": "journal",
+        "choose_writers": "conduct",
+        "optimize": "module",
+        "search": "conduct",
+    },
+)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -39,12 +38,7 @@ LEAST_S = 20.0
 
 def too_large(problem: Problem) -> bool:
     """Whether the problem is searched by its pieces as well."""
-    return problem.region is not None and operators(problem) > LIMIT
-
-
-def operators(problem: Problem) -> int:
-    """Calls in the problem's canonical graph; 0 for an opaque one."""
-    return len(re.findall(r"^n\d+ = ", problem.region.text, re.MULTILINE)) if problem.region else 0
+    return problem.region is not None and problem.region.operators > LIMIT
 
 
 SearchPiece = Callable[[Problem, Mapping[str, "Tensor"], float, Watch, threading.Event], Outcome]
