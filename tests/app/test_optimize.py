@@ -51,6 +51,13 @@ def test_judge_says_passed_or_failed_by_its_exit_code(call, tmp_path: Path, net:
     assert code == 1 and "FAILED" in printed and "WRONG_VALUES at stage" in printed
 
 
+def test_what_a_finding_quotes_is_shown_as_it_is(call, tmp_path: Path, net: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text("class ModelNew:\n    def __init__(self):\n        raise ValueError('out[i] [/f32]')\n")
+    code, printed, _ = call("judge", f"{net}:Net", str(mine), "--target", "null")
+    assert code == 1 and "ValueError: out[i] [/f32]" in printed.partition(" at stage ")[0]
+
+
 def test_a_sweep_goes_on_where_it_was_stopped(call, tmp_path: Path, net: Path) -> None:
     level = tmp_path / "bench" / "KernelBench" / "level1"
     level.mkdir(parents=True)

@@ -88,17 +88,17 @@ def bench(
                         )
             except KernelwrightError as error:  # one problem that cannot be judged here does not end a sweep
                 rows.append(BenchRow(name, _level(name), Result.UNSUPPORTED, reason=str(error)))
-                console.print(f"{title}: {error}", markup=False, soft_wrap=True)
+                console.print(f"{title}: {error}", soft_wrap=True)
                 continue
             if outcome.interrupted:
-                console.print(f"{title}: interrupted; the same command goes on from here", markup=False)
+                console.print(f"{title}: interrupted; the same command goes on from here")
                 break
-            console.print(f"{title}: {outcome.reason}", markup=False, soft_wrap=True)
+            console.print(f"{title}: {outcome.reason}", soft_wrap=True)
             rows.append(bench_row(outcome, name, _level(name)))
     console.print(bench_table(rows))
     here = environment(device)
     if out:
-        console.print(f"report    {write_bench_html(rows, out, environment=here)}", markup=False, soft_wrap=True)
+        console.print(f"report    {write_bench_html(rows, out, environment=here)}", soft_wrap=True)
     write_json(bench_json(rows, here), json_to)
 
 

@@ -16,7 +16,7 @@ def console_for(json_to: str | None) -> Console:
     """The console for people: stderr where stdout carries JSON. Raises UsageError for a place that takes no JSON."""
     if json_to not in (None, "-"):
         refuse_unwritable(Path(json_to))
-    return Console(stderr=json_to == "-", highlight=False)
+    return Console(stderr=json_to == "-", highlight=False, markup=False)
 
 
 def refuse_unwritable(file: Path) -> None:

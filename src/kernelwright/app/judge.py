@@ -164,4 +164,4 @@ def _show(entry: Entry, console: Console) -> None:
     for item in verdict.comparisons:
         console.print(f"{item.speedup:.2f}x over {item.baseline} ({item.low:.2f} to {item.high:.2f})", soft_wrap=True)
     if verdict.log and verdict.status is not Status.PASSED:
-        console.print(verdict.log, markup=False)
+        console.print(verdict.log)

@@ -102,7 +102,7 @@ def optimize(
         with aside(json_to):
             problem = load(reference, inputs=inputs or (), scale=scale, training=train_mode, autocast=autocast)
     except TooLargeError as error:
-        console.print(f"UNSUPPORTED: {error}", markup=False, soft_wrap=True)
+        console.print(f"UNSUPPORTED: {error}", soft_wrap=True)
         write_json(outcome_json(refused(error, device)), json_to)
         raise typer.Exit(1) from None
     with open_archive(archive) as store:
@@ -125,10 +125,10 @@ def finish(outcome: Outcome, out: Path, console: Console) -> dict[str, Any]:
     summary = outcome_json(outcome, artifact, report)
     write_json(summary, str(folder / "outcome.json"))
     console.print(table(outcome))
-    console.print(outcome.reason, markup=False, soft_wrap=True)
+    console.print(outcome.reason, soft_wrap=True)
     if artifact:
-        console.print(f"artifact  {artifact}", markup=False, soft_wrap=True)
-    console.print(f"report    {report}", markup=False, soft_wrap=True)
+        console.print(f"artifact  {artifact}", soft_wrap=True)
+    console.print(f"report    {report}", soft_wrap=True)
     return summary
 
 

@@ -49,7 +49,7 @@ class _Variant:
 
 
 class TemplateWriter:
-    """See the module."""
+    """Fuses the memory-bound parts of the reference's graph into generated C++ kernels, and tunes their schedule."""
 
     name = "template"
     baseline = False
