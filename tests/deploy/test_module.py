@@ -143,6 +143,28 @@ def test_other_layouts_run_and_other_shapes_fall_back(deployed: Deployed, x: tor
     assert runs_kernel(deployed, x) == (x.shape == X.shape)
 
 
+def test_weights_changed_in_inference_mode_are_seen(deployed: Deployed) -> None:
+    with torch.inference_mode():
+        deployed.load_state_dict({key: value * 3 for key, value in deployed.state_dict().items()})
+        assert runs_kernel(deployed, X)
+        deployed.load_state_dict({key: value * 3 for key, value in deployed.state_dict().items()}, assign=True)
+        assert runs_kernel(deployed, X)
+        deployed.inner.weight.mul_(3)  # counts no versions
+        assert runs_kernel(deployed, X)
+
+
+def test_hooks_run_with_the_original(deployed: Deployed) -> None:
+    handle = deployed.original.inner.register_forward_hook(lambda module, given, result: result * 0)
+    assert not runs_kernel(deployed, X)
+    handle.remove()
+    assert runs_kernel(deployed, X)
+
+
+def test_a_parametrized_weight_runs_the_original(deployed: Deployed) -> None:
+    nn.utils.parametrizations.weight_norm(deployed.inner)
+    assert not runs_kernel(deployed, X)
+
+
 def test_falls_back_outside_the_contract(deployed: Deployed) -> None:
     with torch.autocast("cpu", torch.bfloat16):
         assert not runs_kernel(deployed, X)

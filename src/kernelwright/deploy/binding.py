@@ -34,10 +34,19 @@ class Slots:
             for leaf, tensor in table.items()
             if tensor is not None
         }
+        self._tables = tuple(
+            table
+            for owner in self.modules
+            for table in (owner._parameters, owner._buffers, owner._forward_hooks, owner._forward_pre_hooks)
+        )
+        self._counts = [*map(len, self._tables)]
 
     def intact(self) -> bool:
-        """Whether every submodule is still the one it was."""
-        return all(table.get(name) is child for table, name, child in self._links)
+        """Whether every submodule is still the one it was, with the weights it had (a parametrization takes one away)
+        and no hook come or gone that could change what it computes."""
+        return [*map(len, self._tables)] == self._counts and all(
+            table.get(name) is child for table, name, child in self._links
+        )
 
     def reader(self, names: Sequence[str]) -> Callable[[], list[torch.Tensor]]:
         """A function that gives the tensors called `names` as they are at its call. Raises ArtifactError."""
@@ -64,8 +73,12 @@ class Binding:
         )
         self._own = Slots(module).reader(self.names)()
         self._prepare: Callable[[], None] | None = getattr(module, "prepare", None)
-        self._seen: tuple[int, ...] | None = None
+        self._seen: tuple[object, ...] | None = None
         self._lock = threading.Lock()
+
+    def forget(self) -> None:
+        """Has the next refresh take all weights for changed."""
+        self._seen = None
 
     def check(self, tensors: Sequence[torch.Tensor]) -> None:
         """Raises ArtifactError where a tensor, in the order of `names`, is not what the kernel was proven for."""
@@ -78,9 +91,10 @@ class Binding:
 
     def refresh(self, tensors: Sequence[torch.Tensor]) -> None:
         """Makes the module see `tensors`, in the order of `names`. Raises ArtifactError where they do not fit."""
-        mark = tuple([tensor.data_ptr() for tensor in tensors])
+        mark: tuple[object, ...] = tuple([tensor.data_ptr() for tensor in tensors])
         if self._prepare is not None:
-            mark += tuple([0 if tensor.is_inference() else tensor._version for tensor in tensors])
+            # A tensor made in inference mode counts no versions: what is derived from it is derived for each call.
+            mark += tuple([object() if tensor.is_inference() else tensor._version for tensor in tensors])
         if mark == self._seen:
             return
         with self._lock:

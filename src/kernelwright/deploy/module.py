@@ -77,6 +77,13 @@ class Deployed(nn.Module):
         self.__dict__["original"].training = mode
         return self
 
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        # Inside torch.inference_mode() what is written into a weight does not count as a new version of it.
+        loaded = super().load_state_dict(*args, **kwargs)
+        if self._read is not None:
+            self.__dict__["_kernel"].forget()
+        return loaded
+
     def save(self, path: str | Path) -> Path:
         """Writes the artifact folder that `kernelwright.load` reads. Weights are not part of it."""
         return save_artifact(path, self.problem, self.entry)
