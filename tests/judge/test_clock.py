@@ -208,7 +208,7 @@ def test_memory_bounds_the_calls() -> None:
 
 def test_slow_kernels_get_fewer_rounds() -> None:
     session = Scripted(2e6, baseline=True)
-    (turns,) = time_turns([session], Inputs(), EXPECTED, budget_s=12.5)
+    (turns,) = time_turns([session], Inputs(), EXPECTED, budget_s=25)  # each round calls it once before
     assert turns.timing is not None and len(turns.timing.samples_us) == 6
 
 
@@ -235,11 +235,24 @@ def test_rounds_end_once_enough_is_known() -> None:
 def test_any_round_may_be_looked_at() -> None:
     rounds = []
     for _ in range(300):
-        session = Scripted(30_000, baseline=True)  # timed alone: one call a round
+        session = Scripted(30_000, baseline=True)  # timed alone: one call a round, after one that is not timed
         (turns,) = time_turns([session], Inputs(), EXPECTED, rounds=8, keep=1)
         (kept,) = turns.kept
-        rounds.append(session.seen[-8:].index(int(kept.leaves[0])))
+        rounds.append(session.seen[-16:][1::2].index(int(kept.leaves[0])))
     assert all(rounds.count(turn) > 15 for turn in range(8)), "each of 8 rounds about 37 times"
+
+
+def test_a_result_that_the_next_call_overwrites_is_kept_of_slow_calls_too() -> None:
+    class Overwriting(Scripted):
+        def window(
+            self, calls: Sequence[Sequence[Tensor]], expected: Expected, *, keep: Collection[int] = ()
+        ) -> Window:
+            window = super().window(calls, expected, keep=keep)
+            return replace(window, outputs=tuple((index, (calls[-1][0] + 1,)) for index in keep))
+
+    turns = time_turns([Scripted(30_000, baseline=True), Overwriting(30_000)], Inputs(), EXPECTED, keep=2)
+    wrong = [kept for kept in turns[1].kept if kept.outputs[0] is None or not kept.outputs[0].equal(kept.leaves[0] + 1)]
+    assert len(turns[0].kept) == 2 and len(turns[1].kept) == 3 and len(wrong) == 1
 
 
 SPIN = """
