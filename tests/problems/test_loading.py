@@ -206,6 +206,8 @@ REFUSED = {
         dict(forward="return (x[:, None] * x).sum(1)", inputs="[torch.randn(1 << 20)]"),
         "is too large: judging it needs",
     ),
+    "sparse": (dict(inputs="[torch.eye(2).to_sparse()]"), "dense real tensors"),
+    "exit": (dict(forward="raise SystemExit(3)"), r"forward of Net failed: line \d+: SystemExit: 3"),
     "complex": (dict(inputs="[torch.ones(2, dtype=torch.complex64)]"), "dense real tensors"),
     "syntax": (dict(head="def ("), r"does not parse: .* \(line 3\)"),
 }

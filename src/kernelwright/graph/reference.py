@@ -73,7 +73,7 @@ def user_code(filename: str, what: str) -> Iterator[None]:
         raise
     except SyntaxError as error:
         raise ProblemError(f"{what}: line {error.lineno}: {error.msg}") from error
-    except Exception as error:  # foreign code may raise anything
+    except (Exception, SystemExit) as error:  # foreign code may raise anything, and may call exit()
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == filename]
         place = f"line {frames[-1].lineno}: " if frames else ""
         raise ProblemError(f"{what}: {place}{type(error).__name__}: {error}") from error

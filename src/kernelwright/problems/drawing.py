@@ -72,6 +72,8 @@ class Drawing(TorchDispatchMode):
     def bounds(self, tensor: torch.Tensor) -> tuple[float, float] | None:
         """The interval that `tensor` was drawn from uniformly, both ends included; None where it was not, or was
         changed since."""
+        if tensor.layout is not torch.strided or tensor.is_meta:
+            return None  # it has no memory
         memory, version, bounds = self._drawn.get(tensor.data_ptr(), (None, 0, None))
         same = memory is not None and memory.numel() == tensor.numel() and memory.dtype == tensor.dtype
         return bounds if same and tensor._version == version else None
