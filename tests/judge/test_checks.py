@@ -56,6 +56,7 @@ FAILS = [
     ("repeat", evidence(call(repeat_equal=False)), Weight.INFORM, Status.WRONG_VALUES),
     ("timed_outputs", evidence(call(OFF, timed=True)), Weight.GATE, Status.CHEATED),
     ("late_work", evidence(timing=timing(), charged_us=60.0), Weight.INFORM, Status.WRONG_VALUES),
+    ("late_work", evidence(timing=timing(), charged_us=300.0, late_us=2400.0), Weight.GATE, Status.CHEATED),
     ("super_batch", evidence(timing=timing(5.0, 5.1, 4.9), single_us=400.0), Weight.INFORM, Status.CHEATED),
     ("physics", evidence(timing=timing(1.0, 2.0), single_us=3.0, floor_us=50.0), Weight.GATE, Status.CHEATED),
     ("oracle", evidence(call(), oracle_note="the oracle ran in float32"), Weight.INFORM, Status.WRONG_VALUES),

@@ -71,6 +71,8 @@ class Turns:
     overhead_us: float = 0.0
     """c."""
     charged_us: float = 0.0
+    late_us: float = 0.0
+    """What copying parts of a window's results took beyond the plain copy, all probed calls together."""
     """What each sample contains for work put off: what copying the probed parts cost beyond the plain, per call."""
     discarded: int = 0
     """Windows measured again because others used the processor."""
@@ -314,7 +316,8 @@ def _turns(lane: _Lane, empty_us: float, plain_us: float, calls: int, alone: boo
         intercept = median(2 * short - long for short, long in zip(lane.short_us, lane.long_us, strict=True))
         overhead = min(max(intercept, empty_us), empty_us + _COLD * median(lane.long_us))
         overhead = min(overhead, _MOST_OVERHEAD * min(lane.long_us))
-    charged = 0.0 if lane.trusted else max(0.0, median(lane.copy_us) - plain_us) / lane.probed
+    late = 0.0 if lane.trusted else max(0.0, median(lane.copy_us) - plain_us)
+    charged = late / lane.probed
     samples = [max((us - overhead) / size, 0.0) + charged for us in lane.long_us]
     method = f"slope over {calls} and {2 * calls} calls by turns"
     if alone:
@@ -331,6 +334,7 @@ def _turns(lane: _Lane, empty_us: float, plain_us: float, calls: int, alone: boo
         single_us=max(0.0, median(lane.single_us) - empty_us) if lane.single_us else median(samples),
         overhead_us=overhead,
         charged_us=charged,
+        late_us=late,
         discarded=lane.discarded,
         disturbed=lane.disturbed,
         kept=tuple(lane.kept.values()),

@@ -93,6 +93,7 @@ class Evidence:
     timed_changed: int = 0
     """... that changed an input."""
     charged_us: float = 0.0
+    late_us: float = 0.0
     """Median of what copying a timed call's results out cost beyond a plain copy; it is part of the timing."""
     disturbed: int = 0
     """Samples taken while others used the processor."""

@@ -68,6 +68,7 @@ class Hearing:
             timed_unwritten=turns.unwritten,
             timed_changed=turns.changed,
             charged_us=turns.charged_us,
+            late_us=turns.late_us,
             disturbed=turns.disturbed,
             short_of_time=turns.short_of_time,
             single_us=turns.single_us,
