@@ -48,8 +48,7 @@ def bench(
     """Searches many problems one after the other, and sums up by level.
 
     A second call takes finished runs of the same machine, versions, judge and writers from the archive and does the
-    rest.
-    Wins by exact algebraic shortcuts and on degenerate problems are counted apart, with and without.
+    rest. Wins on degenerate problems are counted apart, with and without.
 
     The JSON: device, rows [problem, level, result, writer, speedup {eager, inductor, best_baseline}, labels, reason,
     run], summaries [level, kind, problems, measured, geomean, median, returned, slower, failed, unsupported].
