@@ -20,7 +20,8 @@ from kernelwright.judge.building import Building
 from kernelwright.judge.noise import QUIET, UNKNOWN, Noise
 from kernelwright.judge.session import SessionSettings
 from kernelwright.records import Build, BuildRequest, Candidate, Case, Problem, SourceFile, Stage, Status, Weight
-from kernelwright.targets import clang, groups
+from kernelwright.targets import groups
+from kernelwright.toolchain import clang
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -12,8 +12,8 @@ import pytest
 import kernelwright
 from kernelwright.errors import CompileError, MissingError, UnknownNameError, UsageError
 from kernelwright.records import BuildRequest
-from kernelwright.targets import clang
 from kernelwright.targets.languages.cpp import CppLanguage, unit
+from kernelwright.toolchain import clang
 
 SCALE = """
 kernel void scale(float* out, const float* x, int64 n, float factor) {
@@ -69,7 +69,7 @@ def test_storage_types_round_as_torch_does() -> None:
 def _compiled(text: str, without: tuple[str, ...]) -> object:
     """The library of `text`, compiled for this processor as if it had no `without`."""
     from kernelwright.home import home
-    from kernelwright.targets import features
+    from kernelwright.toolchain import features
 
     request = BuildRequest("cpp", text)
     folder = home() / f"without-{'-'.join(without)}"
@@ -186,7 +186,7 @@ def test_a_missing_compiler_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("arch", ["x86_64", "arm64"])
 @pytest.mark.parametrize("system", ["linux", "darwin"])
 def test_the_prelude_compiles_for_every_platform(system: str, arch: str, tmp_path: Path) -> None:
-    from kernelwright.targets import features
+    from kernelwright.toolchain import features
 
     known = {"x86_64": ("avx2", "f16c", "fma"), "arm64": ("bf16", "dotprod", "fp16", "i8mm", "lse")}[arch]
     assert set(known) <= set(features.resolve(arch, frozenset({*known, "asimdhp", "asimddp", "atomics"})))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.targets import features
 from kernelwright.targets.devices import cpu, limits
+from kernelwright.toolchain import features
 
 CPUINFO_ARM = """processor\t: 0
 BogoMIPS\t: 243.75

@@ -1,8 +1,8 @@
 """C++ kernels on the CPU."""
 
 from kernelwright.records import Facts
-from kernelwright.targets import clang
 from kernelwright.targets.devices import cpu
+from kernelwright.toolchain import clang
 
 
 class CppCpuTarget:

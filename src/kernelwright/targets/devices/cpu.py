@@ -11,8 +11,8 @@ from pathlib import Path
 from kernelwright.home import home
 from kernelwright.records import Facts, decode, digest, encode
 from kernelwright.targets.devices import limits
-from kernelwright.targets.features import arch, features
 from kernelwright.targets.locking import alone
+from kernelwright.toolchain.features import arch, features
 
 
 @cache

@@ -11,10 +11,10 @@ from typing import Any
 
 from kernelwright.errors import CompileError, UsageError
 from kernelwright.records import BuildRequest, digest
-from kernelwright.targets import clang
 from kernelwright.targets.entry import generate
 from kernelwright.targets.entry.signature import kernels
-from kernelwright.targets.features import arch, features
+from kernelwright.toolchain import clang
+from kernelwright.toolchain.features import arch, features
 
 _FILE = "kernel.cpp"
 """What the compiler's messages call the user's text."""

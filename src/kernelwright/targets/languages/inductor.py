@@ -32,7 +32,7 @@ from kernelwright.records import (
     unflatten,
 )
 from kernelwright.targets import ahead, groups
-from kernelwright.targets.features import features
+from kernelwright.toolchain.features import features
 
 if TYPE_CHECKING:
     import torch

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kernelwright import sandbox
 from kernelwright.errors import CompileError, MissingError, SandboxError
-from kernelwright.targets.features import flags
+from kernelwright.toolchain.features import flags
 
 LIMIT_S = 60
 """A kernel file that takes longer to compile is refused."""
