@@ -14,7 +14,7 @@ ROOT = Path(kernelwright.__file__).parent
 
 FLOORS = {
     "errors": 0,
-    "home": 0,
+    "home": 1,
     "records": 1,
     "plugins": 1,
     "sandbox": 1,

@@ -74,11 +74,11 @@ class LoweringError(KernelwrightError):
 
 
 class CompileError(KernelwrightError):
-    """A kernel's source does not compile. `log` holds the compiler's own words."""
+    """A kernel's source does not compile. `log` holds the compiler's own words, `message` the first of them."""
 
     def __init__(self, message: str, log: str = "") -> None:
-        super().__init__(f"{message}\n{log}" if log else message)
-        self.log = log
+        super().__init__(log if message in log else f"{message}\n{log}".rstrip())
+        self.message, self.log = message, log
 
 
 class LaunchError(KernelwrightError):

@@ -214,3 +214,19 @@ assert table.fast() == ('numpy', 'torch'), table.fast()
         capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "2"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_an_error_is_placed_in_the_file_that_holds_the_text(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text(
+        'import kernelwright\n\nlib = kernelwright.compile("""\nkernel void f(float* out) {\n    out[0] = y;\n}\n""")\n'
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert "mine.py:5:14: error: use of undeclared identifier 'y'" in done.stderr
+    assert re.search(r"^ +5 \|     out\[0\] = y;", done.stderr, re.MULTILINE)
+    assert done.stderr.count("undeclared identifier") == 1
+
+
+def test_an_error_in_a_text_made_up_at_run_time_keeps_the_compilers_name() -> None:
+    with pytest.raises(CompileError, match=r"kernel\.cpp:1:\d+: error: use of undeclared identifier 'z0'"):
+        kernelwright.compile("kernel void f(float* out) { out[0] = z%d; }" % 0)  # noqa: UP031

@@ -149,6 +149,7 @@ def _names(path: Path, text: str) -> set[str]:
 
 def _show(entry: Entry, console: Console) -> None:
     verdict = entry.verdict
+    rest: list[str] = []
     findings = Table("check", "", "finding", box=None, padding=(0, 2), header_style="bold")
     for finding in verdict.findings:
         mark = (
@@ -156,8 +157,12 @@ def _show(entry: Entry, console: Console) -> None:
             if finding.ok
             else {Weight.GATE: "FAILED", Weight.BAR: "cannot win", Weight.INFORM: "note"}[finding.weight]
         )
-        findings.add_row(finding.check, mark, finding.message)
+        first, *more = finding.message.splitlines() or [""]
+        findings.add_row(finding.check, mark, first)
+        rest += more
     console.print(findings)
+    for line in rest:
+        console.print(line, markup=False, soft_wrap=True)
     console.print(f"{verdict.status.value} at stage {verdict.stage.value}")
     if verdict.timing:
         console.print(f"{verdict.timing.median_us:,.1f} us ({verdict.timing.method})", soft_wrap=True)

@@ -22,7 +22,9 @@ from kernelwright.judge import frames, ledger
 from kernelwright.judge.arena import ChildArena, Place
 from kernelwright.records import Build, BuildRequest, Candidate, Problem, decode, encode, flatten, unflatten
 from kernelwright.sandbox import Limits, confine
+from kernelwright.targets.surroundings import Surroundings
 
+_CHANGES = 100
 _TRACE_CHARACTERS = 2000
 
 
@@ -96,6 +98,11 @@ class Read:
     state: tuple[tuple[str, Place], ...]
 
 
+@dataclass(frozen=True)
+class Look:
+    """Tell what the whole process shares and is otherwise than before the candidate came."""
+
+
 class _Broker:
     """Asks the judge for builds."""
 
@@ -117,6 +124,7 @@ def main(channel: socket.socket) -> None:
     module: Any = None
     arena: ChildArena | None = None
     problem: Problem | None = None
+    before: Surroundings | None = None
     while True:
         try:
             body, files = frames.receive(channel)
@@ -130,6 +138,7 @@ def main(channel: socket.socket) -> None:
                 arena = ChildArena(files[0])
             elif isinstance(order, Construct):
                 problem = order.problem
+                before = Surroundings.now()
                 module = _construct(order, _Broker(channel))
                 # What is there now stays; a collection before each call then looks at that call's remains only.
                 gc.collect()
@@ -147,6 +156,9 @@ def main(channel: socket.socket) -> None:
             elif isinstance(order, Record):
                 assert arena is not None and problem is not None
                 _tell(channel, {"ledger": _record(module, problem, arena, order)})
+            elif isinstance(order, Look):
+                assert before is not None
+                _tell(channel, {"changes": [(change.what, change.matters) for change in before.changes()[:_CHANGES]]})
             elif isinstance(order, Read):
                 assert arena is not None
                 _tell(channel, {"read": _read(module, arena, order)})
@@ -372,8 +384,8 @@ def _tell(channel: socket.socket, message: Mapping[str, Any]) -> None:
 
 def _failure(error: BaseException) -> dict[str, Any]:
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    trace = "".join(traceback.format_exception(error))
-    sys.stderr.write(trace[-_TRACE_CHARACTERS:])
-    sys.stderr.flush()
     kinds = [kind.__name__ for kind in type(error).__mro__]
+    if "CompileError" not in kinds:  # which names its place itself
+        sys.stderr.write("".join(traceback.format_exception(error))[-_TRACE_CHARACTERS:])
+        sys.stderr.flush()
     return {"failed": next((kind for kind in kinds if kind in ("CompileError", "MissingError")), kinds[0]), "why": text}

@@ -1,11 +1,14 @@
 """`kernelwright.compile` and `kernelwright.source`: how Python text gets at its kernels."""
 
+import ast
 import json
+import linecache
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
-from kernelwright.errors import UnknownNameError, UsageError
+from kernelwright.errors import CompileError, UnknownNameError, UsageError
 from kernelwright.records import BuildRequest
 from kernelwright.targets.broker import broker, language
 
@@ -22,10 +25,15 @@ def compile(source: str, language: str = "cpp", **options: Any) -> Any:
         lib.scale(out, x, x.numel(), 2.0)
 
     Compiles once per content and machine. `options` belong to the language: text, or what JSON can hold.
-    Raises CompileError with the compiler's words, MissingError where the language cannot compile here,
-    UnknownNameError for a language that does not exist, UsageError for an option it does not have.
+    Raises CompileError with the compiler's words about the caller's own file and lines, MissingError where the
+    language cannot compile here, UnknownNameError for a language that does not exist, UsageError for an option it does
+    not have.
     """
-    return rebuild(request(source, language, **options))
+    asked = request(source, language, **options)
+    try:
+        return rebuild(asked)
+    except CompileError as error:
+        raise _placed(error, asked, sys._getframe(1).f_globals) from None
 
 
 def request(source: str, language_name: str, **options: Any) -> BuildRequest:
@@ -47,6 +55,40 @@ def rebuild(request: BuildRequest) -> Any:
     if key not in _loaded:
         _loaded[key] = language(request.language).load(Path(build.path), request)
     return _loaded[key]
+
+
+def _placed(error: CompileError, asked: BuildRequest, caller: dict[str, Any]) -> CompileError:
+    """`error` with the file and lines that the author knows, where a file of the caller holds the text as it is."""
+    compiled: str | None = getattr(language(asked.language), "file", None)
+    found = _origin(asked.source, caller)
+    if compiled is None or found is None:
+        return error
+    file, first = found
+    position = re.compile(rf"\b{re.escape(compiled)}:(\d+)")
+
+    def place(text: str) -> str:
+        text = position.sub(lambda match: f"{file}:{int(match[1]) + first - 1}", text)
+        return re.sub(r"^ *(\d+) \|", lambda match: f"{int(match[1]) + first - 1:5} |", text, flags=re.MULTILINE)
+
+    return CompileError(place(error.message), place(error.log))
+
+
+def _origin(text: str, caller: dict[str, Any]) -> tuple[str, int] | None:
+    """The file that holds `text` and the number of its first line there: a file of the candidate, or a long string."""
+    for name, content in caller.get(SOURCES, {}).items():
+        if content == text:
+            return name, 1
+    path = str(caller.get("__file__", ""))
+    try:
+        tree = ast.parse("".join(linecache.getlines(path)))
+    except SyntaxError:
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and node.value == text and node.end_lineno is not None:
+            if node.end_lineno - node.lineno != text.count("\n") or "\n" not in text:
+                return None  # its lines are not lines of the file
+            return Path(path).name, node.lineno
+    return None
 
 
 def source(name: str) -> str:

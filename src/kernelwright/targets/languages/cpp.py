@@ -27,6 +27,7 @@ class CppLanguage:
     """
 
     name = "cpp"
+    file = _FILE
     options = frozenset({"constants"})
 
     def missing(self) -> str | None:
