@@ -1,0 +1,426 @@
+"""Puts calls into a kernel's LLVM assembly that let runtime/check.cpp see every access to memory.
+
+Why not a sanitizer: `-fsanitize=thread` skips accesses of 12 and 32 bytes and knows neither line nor type, and the
+runtimes of the others aren't in the wheel. The text of a load says its size, its alignment and, by its !dbg mark, the
+user's own line, so that no debug format has to be read later (docs/design/simt_checks.md).
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+__all__ = ["Block", "Global", "Site", "Watched", "watch"]
+
+GROUP_SECTION = "simt_group"
+"""The section in which runtime/simt.hpp keeps group variables in a watched build."""
+ZONE_BYTES = 2048
+"""Red zone before, between and behind the group variables: an index that is off by less is seen."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place in the code that touches memory or waits. `line` counts from 1 in the user's own file, 0 if unknown."""
+
+    kind: str  # "read", "write", "atomic", "barrier", "fence"
+    bytes: int  # 0 where it is known only when it runs
+    align: int
+    file: str
+    line: int
+    column: int
+    function: str
+
+
+@dataclass(frozen=True)
+class Global:
+    """A variable at file scope or in group memory. `kind`: "group", "constant" or "other"."""
+
+    symbol: str
+    kind: str
+    bytes: int
+
+    @property
+    def name(self) -> str:
+        """As the user wrote it: the last name within a mangled symbol."""
+        names = _source_names(self.symbol)
+        return names[-1] if names else self.symbol
+
+
+@dataclass(frozen=True)
+class Block:
+    """What one run through a basic block of one thread does."""
+
+    flops: int = 0
+    transcendentals: int = 0
+    barriers: int = 0
+    exchanges: int = 0
+    matrix_flops: int = 0
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Assembly with calls into it, and the tables that its numbers index."""
+
+    text: str
+    sites: tuple[Site, ...]
+    globals: tuple[Global, ...]
+    blocks: tuple[Block, ...]
+
+
+def watch(assembly: str) -> Watched:
+    """The module with a call before each access, zones around group variables and a counter in each block."""
+    return _Pass(assembly).result()
+
+
+_SOURCE_NAME = re.compile(r"(\d+)")
+_DEFINE = re.compile(r'^define .*?@("[^"]+"|[\w.$]+)\(')
+_GLOBAL = re.compile(r'^@("[^"]+"|[\w.$]+) = (.*?)\b(global|constant) (.*)$')
+_LABEL = re.compile(r'^("[^"]+"|[\w.$-]+):')
+_RESULT = re.compile(r'^(%[\w.$"-]+) = ')
+_DEBUG = re.compile(r"!dbg !(\d+)")
+_CALL = re.compile(r'\bcall\b[^@(]*?(?:\([^@]*\) )?@("[^"]+"|[\w.$]+)\(')
+_POINTER = re.compile(r'(%[\w.$-]+|%"[^"]+"|@[\w.$]+|@"[^"]+"|(?:getelementptr|inttoptr)\b.*)$')
+_ALIGN = re.compile(r"\balign (\d+)")
+_FLOAT = re.compile(r"\bf(?:add|sub|mul|div|rem)\b(?: (?:fast|nnan|ninf|nsz|arcp|contract|afn|reassoc))* (.+)$")
+_FUSED = re.compile(r"@llvm\.(?:fma|fmuladd)\.(?:v(\d+))?")
+_HARD = re.compile(
+    r"^(?:llvm\.(?:exp|exp2|exp10|log|log2|log10|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|pow|sqrt)\.(?:v(\d+))?.*"
+    r"|(?:exp|exp2|exp10|expm1|log|log2|log10|log1p|sin|cos|tan|sincos|asin|acos|atan|atan2|sinh|cosh|tanh|asinh|acosh"
+    r"|atanh|pow|cbrt|erf|erfc|tgamma|lgamma|rsqrt|sqrt)f?)$"
+)
+_SCALARS = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8, "x86_fp80": 16, "fp128": 16}
+
+
+def _source_names(symbol: str) -> list[str]:
+    """The identifiers within an Itanium-mangled name, in order."""
+    names, at = [], 0
+    while match := _SOURCE_NAME.search(symbol, at):
+        length = int(match[1])
+        name = symbol[match.end() : match.end() + length]
+        if length and len(name) == length and re.fullmatch(r"[A-Za-z_]\w*", name):
+            names.append(name)
+            at = match.end() + length
+        else:
+            at = match.end()
+    return names
+
+
+def _parts(text: str) -> list[str]:
+    """`text` split at the commas outside all brackets and strings."""
+    parts, depth, start, quoted = [], 0, 0, False
+    for at, letter in enumerate(text):
+        if letter == '"':
+            quoted = not quoted
+        elif quoted:
+            continue
+        elif letter in "([{<":
+            depth += 1
+        elif letter in ")]}>":
+            depth -= 1
+        elif letter == "," and depth == 0:
+            parts.append(text[start:at].strip())
+            start = at + 1
+    parts.append(text[start:].strip())
+    return parts
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the bracket that opens at `start` closes."""
+    depth = 0
+    for at in range(start, len(text)):
+        if text[at] in "([{<":
+            depth += 1
+        elif text[at] in ")]}>":
+            depth -= 1
+            if depth == 0:
+                return at
+    return len(text) - 1
+
+
+@dataclass
+class _Debug:
+    """The module's !N nodes, as far as places need them."""
+
+    nodes: dict[str, str] = field(default_factory=dict)
+
+    def place(self, mark: str) -> tuple[str, int, int, str]:
+        """(file, line, column, function) of a !dbg mark."""
+        text = self.nodes.get(mark, "")
+        line, column = _number(text, "line"), _number(text, "column")
+        scope = self.nodes.get(_reference(text, "scope"), "")
+        file, function = _reference(scope, "file"), ""
+        while scope and "DISubprogram" not in scope:
+            scope = self.nodes.get(_reference(scope, "scope"), "")
+        if match := re.search(r'\bname: "([^"]*)"', scope):
+            function = match[1]
+        named = re.search(r'filename: "([^"]*)"', self.nodes.get(file, ""))
+        return (named[1] if named else ""), line, column, function
+
+    def caller(self, mark: str) -> str:
+        """The mark of the call into which this place was inlined; empty if it was not."""
+        return _reference(self.nodes.get(mark, ""), "inlinedAt")
+
+
+def _number(text: str, key: str) -> int:
+    match = re.search(rf"\b{key}: (\d+)", text)
+    return int(match[1]) if match else 0
+
+
+def _reference(text: str, key: str) -> str:
+    match = re.search(rf"\b{key}: !(\d+)", text)
+    return match[1] if match else ""
+
+
+class _Pass:
+    def __init__(self, assembly: str) -> None:
+        self.lines = assembly.splitlines()
+        self.debug = _Debug()
+        self.types: dict[str, str] = {}
+        self.sites: list[Site] = []
+        self.globals: list[Global] = []
+        self.blocks: list[Block] = []
+        for line in self.lines:
+            if line.startswith("!") and (match := re.match(r"!(\d+) = (.*)", line)):
+                self.debug.nodes[match[1]] = match[2]
+            elif line.startswith("%") and (match := re.match(r"(%\S+) = type (.*)", line)):
+                self.types[match[1]] = match[2]
+
+    def result(self) -> Watched:
+        out: list[str] = []
+        at = 0
+        while at < len(self.lines):
+            line = self.lines[at]
+            if line.startswith("define "):
+                end = next(index for index in range(at, len(self.lines)) if self.lines[index] == "}")
+                out += self.function(self.lines[at : end + 1])
+                at = end + 1
+                continue
+            out += self.variable(line) if line.startswith("@") else [line]
+            at += 1
+        return Watched(
+            "\n".join([*out, *self.tables()]) + "\n", tuple(self.sites), tuple(self.globals), tuple(self.blocks)
+        )
+
+    def variable(self, line: str) -> list[str]:
+        match = _GLOBAL.match(line)
+        if not match or "external" in match[2].split() or match[1].startswith("llvm."):
+            return [line]
+        symbol, words, keyword, rest = match[1].strip('"'), match[2], match[3], match[4]
+        written, _ = self.type_of(rest)
+        size = self.size(written)
+        if f'section "{GROUP_SECTION}"' not in line:
+            if "thread_local" not in words:
+                self.globals.append(Global(symbol, "constant" if keyword == "constant" else "other", size))
+            return [line]
+        # One plain section in the order of this text, so that zones lie between the variables.
+        line = re.sub(r", comdat(\([^)]*\))?", "", line)
+        line = line.replace(match[2], "internal " + ("unnamed_addr " if "unnamed_addr" in words else ""), 1)
+        align = max(16, int(found[1])) if (found := _ALIGN.search(line)) else 16
+        line = _ALIGN.sub(f"align {align}", line)
+        self.globals.append(Global(symbol, "group", size))
+        return [self.zone(len(self.globals)), line]
+
+    @staticmethod
+    def zone(number: int) -> str:
+        return (
+            f"@simt_zone_{number} = internal global [{ZONE_BYTES} x i8] zeroinitializer, "
+            f'section "{GROUP_SECTION}", align 16'
+        )
+
+    def tables(self) -> list[str]:
+        """The last zone, the addresses of the variables in the order of `globals`, the counters, the declarations."""
+        variables = [f'ptr @"{variable.symbol}"' for variable in self.globals]
+        return [
+            self.zone(0),
+            f"@simt_watch_globals = global [{max(len(variables), 1)} x ptr] [{', '.join(variables) or 'ptr null'}]",
+            f"@simt_watch_blocks = global [{max(len(self.blocks), 1)} x i64] zeroinitializer",
+            "declare void @simt_watch_access(ptr, i32)",
+            "declare void @simt_watch_bytes(ptr, i64, i32)",
+            "declare void @simt_watch_site(i32)",
+        ]
+
+    def function(self, lines: list[str]) -> list[str]:
+        match = _DEFINE.match(lines[0])
+        name = match[1].strip('"') if match else ""
+        if name.startswith(("simt_", "_ZN4simt")) or "!dbg" not in lines[0] and "simt_entry" not in name:
+            return lines
+        own: set[str] = set()
+        out = [lines[0]]
+        for block in _blocks(lines[1:-1]):
+            out += self.block(block, own)
+        return [*out, "}"]
+
+    def block(self, lines: list[str], own: set[str]) -> list[str]:
+        out: list[str] = []
+        work = Block()
+        mark = ""
+        for line in lines:
+            found = _DEBUG.search(line)
+            if found and self.debug.place(found[1])[1]:
+                mark = found[1]
+            out += self.accesses(line, mark, own)
+            out.append(line)
+            work = _sum(work, _work(line))
+        if work == Block():
+            return out
+        first = next(
+            (
+                at
+                for at, line in enumerate(out)
+                if not _LABEL.match(line)
+                and " = phi " not in line
+                and line.strip()
+                and not line.lstrip().startswith(("#dbg", ";"))
+            ),
+            len(out),
+        )
+        number = len(self.blocks)
+        self.blocks.append(work)
+        slot = f"getelementptr inbounds (i64, ptr @simt_watch_blocks, i64 {number})"
+        count = [
+            f"  %simt.c{number} = load i64, ptr {slot}",
+            f"  %simt.d{number} = add i64 %simt.c{number}, 1",
+            f"  store i64 %simt.d{number}, ptr {slot}",
+        ]
+        return out[:first] + count + out[first:]
+
+    def accesses(self, line: str, mark: str, own: set[str]) -> Iterator[str]:
+        """The calls that belong before one instruction. `own` gathers pointers into the thread's own variables."""
+        text = line.strip()
+        result = _RESULT.match(text)
+        body = text[result.end() :] if result else text
+        word = body.split(" ", 1)[0]
+        if word == "alloca" and result:
+            own.add(result[1])
+        elif word == "getelementptr" and result:
+            if (base := _pointer(_parts(body)[1])) in own:
+                own.add(result[1])
+        elif word in ("load", "store", "atomicrmw", "cmpxchg"):
+            yield from self.access(word, body, mark, own)
+        elif "call" in (word, body.split(" ", 2)[1] if " " in body else "") and (called := _CALL.search(body)):
+            yield from self.call(called[1].strip('"'), body[called.end() - 1 :], mark, own)
+        elif word == "fence":
+            yield self.at_site("fence", 0, 0, mark)
+
+    def access(self, word: str, body: str, mark: str, own: set[str]) -> Iterator[str]:
+        parts = _parts(body)
+        head = re.sub(r"^(?:load|store|atomicrmw|cmpxchg)(?: (?:atomic|weak|volatile))*", "", parts[0]).strip()
+        atomic = word in ("atomicrmw", "cmpxchg") or re.match(r"(?:load|store) atomic", body)
+        if word == "load":
+            written, pointer = head, _pointer(parts[1])
+        elif word == "store":
+            written, pointer = self.type_of(head)[0], _pointer(parts[1])
+        else:
+            written, pointer = self.type_of(parts[1])[0], _pointer(parts[0])
+        if pointer in own or "@simt_" in pointer:
+            return
+        size = self.size(written)
+        align = int(found[1]) if (found := _ALIGN.search(body)) else size
+        kind = "atomic" if atomic else {"load": "read", "store": "write"}[word]
+        yield f"  call void @simt_watch_access(ptr {pointer}, i32 {self.site(kind, size, align, mark)})"
+
+    def call(self, name: str, arguments: str, mark: str, own: set[str]) -> Iterator[str]:
+        if name.startswith(("llvm.memcpy", "llvm.memmove", "llvm.memset")):
+            given = _parts(arguments[1 : _closing(arguments, 0)])
+            count = given[2].split()[-1]
+            pointers = [(_pointer(given[0]), "write")]
+            if not name.startswith("llvm.memset"):
+                pointers.insert(0, (_pointer(given[1]), "read"))
+            for pointer, kind in pointers:
+                if pointer not in own:
+                    number = self.site(kind, 0, 1, mark)
+                    yield f"  call void @simt_watch_bytes(ptr {pointer}, i64 {count}, i32 {number})"
+        elif "group_barrier" in name and not name.startswith("llvm."):
+            yield self.at_site("barrier", 0, 0, mark)
+
+    def at_site(self, kind: str, size: int, align: int, mark: str) -> str:
+        return f"  call void @simt_watch_site(i32 {self.site(kind, size, align, mark)})"
+
+    def site(self, kind: str, size: int, align: int, mark: str) -> int:
+        self.sites.append(Site(kind, size, align, *self.debug.place(mark)))
+        return len(self.sites) - 1
+
+    def type_of(self, text: str) -> tuple[str, str]:
+        """The type that `text` begins with, and the rest."""
+        text = text.lstrip()
+        if text[0] in "[{<":
+            end = _closing(text, 0) + 1
+            return text[:end], text[end:]
+        end = re.match(r'%"[^"]+"|\S+', text)
+        assert end
+        return end[0].rstrip(","), text[end.end() :]
+
+    def size(self, written: str) -> int:
+        """Bytes that a load of this type reads."""
+        return self.layout(written)[0]
+
+    def layout(self, written: str) -> tuple[int, int]:
+        """(bytes, alignment) of a type; (0, 1) for what has no known size."""
+        if written in _SCALARS:
+            return _SCALARS[written], _SCALARS[written]
+        if match := re.fullmatch(r"i(\d+)", written):
+            size = (int(match[1]) + 7) // 8
+            return size, size
+        if match := re.fullmatch(r"<(\d+) x (.+)>", written):
+            count, element = int(match[1]), match[2]
+            size = (count + 7) // 8 if element == "i1" else count * self.size(element)
+            return size, size
+        if match := re.fullmatch(r"\[(\d+) x (.+)\]", written):
+            size, align = self.layout(match[2])
+            return int(match[1]) * size, align
+        if written in self.types:
+            return self.layout(self.types[written])
+        packed = written.startswith("<{")
+        if packed or written.startswith("{"):
+            total, largest = 0, 1
+            for member in _parts(written.strip("<{}> ")):
+                size, align = self.layout(member)
+                align = 1 if packed else align
+                total, largest = -(-total // align) * align + size, max(largest, align)
+            return -(-total // largest) * largest, largest
+        return 0, 1
+
+
+def _pointer(part: str) -> str:
+    """The pointer in an operand, without its type and attributes."""
+    match = _POINTER.search(part)
+    return match[1] if match else part.split()[-1]
+
+
+def _blocks(lines: list[str]) -> Iterator[list[str]]:
+    block: list[str] = []
+    for line in lines:
+        if _LABEL.match(line) and block:
+            yield block
+            block = []
+        block.append(line)
+    yield block
+
+
+def _sum(one: Block, other: Block) -> Block:
+    return Block(
+        one.flops + other.flops,
+        one.transcendentals + other.transcendentals,
+        one.barriers + other.barriers,
+        one.exchanges + other.exchanges,
+        one.matrix_flops + other.matrix_flops,
+    )
+
+
+def _work(line: str) -> Block:
+    """What one instruction counts as: a fused multiply-add is two operations, a comparison none."""
+    text = line.strip()
+    if match := _FLOAT.search(text.split(", !dbg")[0]):
+        return Block(flops=_lanes(match[1]))
+    if "call" not in text or not (called := _CALL.search(text)):
+        return Block()
+    if fused := _FUSED.search(text):
+        return Block(flops=2 * int(fused[1] or 1))
+    name = called[1].strip('"')
+    if hard := _HARD.match(name):
+        return Block(transcendentals=int(hard[1] or 1))
+    return Block()
+
+
+def _lanes(operands: str) -> int:
+    match = re.match(r"<(\d+) x ", operands)
+    return int(match[1]) if match else 1

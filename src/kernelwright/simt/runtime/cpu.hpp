@@ -1,0 +1,320 @@
+// The grid on CPU cores. Included by simt.hpp and by fibers.cpp, which runs what waits.
+//
+// A group runs on one worker thread. An entry that never waits is a plain loop over its threads (entry.hpp). Otherwise
+// every thread is a fiber: it runs until it waits, then the next one runs. All stacks of a worker lie in one aligned
+// arena with the Group at its start, so a fiber finds its group in its own stack pointer.
+#pragma once
+
+namespace simt {
+
+constexpr u32 kMaxThreads = 1024;
+constexpr u32 kMaxArguments = 32;
+constexpr u64 kStackBytes = 128 << 10;
+constexpr u64 kGroupBytes = 1 << 20;   // what comes before the stacks: the Group, then dynamic group memory
+constexpr u64 kArenaBytes = 256 << 20;  // alignment of an arena; 1024 stacks and the Group lie within
+constexpr u64 kGroupMemoryBytes = 256 << 10;
+constexpr u32 kSlotBytes = 32;
+
+enum class Fault : u32 { none, divergent_barrier, stack_overflow };
+
+// One launch, written by Python (launching.py mirrors it) and shared by the workers.
+struct Launch {
+  void* buffers[kMaxArguments];
+  u64 buffer_bytes[kMaxArguments];
+  u32 group_memory[kMaxArguments];  // offsets into the group's dynamic memory
+  Position grid, group, groups;     // threads of the grid, threads of a whole group, groups
+  u32 fault;                        // a Fault, set once
+  Position fault_group;
+  u64 total;  // groups
+  u64 next;   // the next group that nobody runs
+  u64 chunk;  // how many groups a worker takes at once
+  char* log;
+  u64 log_capacity, log_bytes;
+  u64 switches, barriers, exchanges;
+};
+
+struct Simd;
+struct Group;
+
+struct Fiber {
+  void* stack_pointer;
+  const void* site;  // where it waits
+  void (*complete)(Simd&, u64 lanes);
+  Simd* simd;
+  Position position;
+  u32 index;
+  u32 lane;
+  u32 stack;
+  bool started;
+};
+
+struct Simd {
+  u64 ready, waiting, at_barrier, live;
+  const void* site;  // where the first waiting lane waits
+  bool mixed;        // lanes wait in more than one place
+  u32 first;         // index of lane 0 in the group
+  Fiber* fibers;
+  u64 result_lanes;
+  u32 argument[SIMT_WIDTH];
+  alignas(64) char in[SIMT_WIDTH][kSlotBytes];
+  alignas(64) char out[SIMT_WIDTH][kSlotBytes];
+};
+
+struct Group {
+  Launch* launch;
+  Fiber* current;
+  char* memory;  // dynamic group memory
+  Position at, size;
+  u32 threads, simds;
+  // What follows is the runtime's own.
+  void (*body)(Group&, Fiber&);
+  void* worker_stack_pointer;
+  const void* barrier_site;
+  bool barrier_mixed;
+  u32 live, waiting_at_barrier;
+  u32 free_stacks;
+  u64 switches, barriers, exchanges;
+  u16 free_stack[kMaxThreads];
+  Fiber fibers[kMaxThreads];
+  Simd simd[kMaxThreads / SIMT_WIDTH];
+};
+static_assert(sizeof(Group) + kGroupMemoryBytes <= kGroupBytes);
+static_assert(kGroupBytes + kMaxThreads * kStackBytes <= kArenaBytes);
+
+// What a worker thread owns: its arena, made by pool.cpp.
+struct Worker {
+  Group* group;
+};
+
+extern "C" {
+__attribute__((convergent, nomerge)) void simt_wait_group();
+__attribute__((convergent, nomerge)) void simt_wait_simd(void (*complete)(Simd&, u64));
+__attribute__((convergent, nomerge, const)) float __attribute__((ext_vector_type(2)))
+simt_matrix_product(float __attribute__((ext_vector_type(2))) a, float __attribute__((ext_vector_type(2))) b,
+                    float __attribute__((ext_vector_type(2))) c);
+void simt_run_fibers(Launch*, Worker*, void (*body)(Group&, Fiber&));
+void simt_log(const char* text, u64 bytes);
+}
+
+// Everything that needs a fiber to stand on is in this namespace: compiling.py looks for its name.
+namespace fiber {
+
+SIMT_INLINE Group& group() {
+  char* stack;
+#if defined(__x86_64__)
+  asm("mov %%rsp, %0" : "=r"(stack));
+#else
+  asm("mov %0, sp" : "=r"(stack));
+#endif
+  return *(Group*)(u64(stack) & ~(kArenaBytes - 1));
+}
+SIMT_INLINE Fiber& self() { return *group().current; }
+
+// Gives `v`, waits for the lanes that came to the same place, returns what `complete` left for this lane.
+template <class R, class T>
+SIMT_INLINE R exchange(void (*complete)(Simd&, u64), T v, u32 argument = 0) {
+  static_assert(sizeof(T) <= kSlotBytes && sizeof(R) <= kSlotBytes, "up to 32 bytes go between lanes");
+  Fiber& f = self();
+  Simd& s = *f.simd;
+  u32 lane = f.lane;
+  __builtin_memcpy(s.in[lane], &v, sizeof(T));
+  s.argument[lane] = argument;
+  simt_wait_simd(complete);
+  R result;
+  __builtin_memcpy(&result, s.out[lane], sizeof(R));
+  return result;
+}
+
+template <class T>
+struct Slot {
+  char bytes[sizeof(T)];
+};
+template <class T>
+SIMT_INLINE T take(const char* slot) {
+  T v;
+  __builtin_memcpy(&v, slot, sizeof(T));
+  return v;
+}
+template <class T>
+SIMT_INLINE void give(char* slot, const T& v) {
+  __builtin_memcpy(slot, &v, sizeof(T));
+}
+
+// Lane i takes what lane argument[i] gave, whether that lane is active or not; out of range it keeps its own.
+template <unsigned long Bytes>
+void complete_shuffle(Simd& s, u64 lanes) {
+  struct Raw {
+    char bytes[Bytes];
+  };
+  for (u32 i = 0; i < SIMT_WIDTH; i++)
+    if (lanes >> i & 1) give(s.out[i], take<Raw>(s.in[s.argument[i] < SIMT_WIDTH ? s.argument[i] : i]));
+}
+template <unsigned long Bytes>
+void complete_first(Simd& s, u64 lanes) {
+  struct Raw {
+    char bytes[Bytes];
+  };
+  Raw v = take<Raw>(s.in[__builtin_ctzl(lanes)]);
+  for (u32 i = 0; i < SIMT_WIDTH; i++)
+    if (lanes >> i & 1) give(s.out[i], v);
+}
+inline void complete_ballot(Simd& s, u64 lanes) {
+  u64 votes = 0;
+  for (u32 i = 0; i < SIMT_WIDTH; i++)
+    if (lanes >> i & 1) votes |= u64(s.in[i][0] & 1) << i;
+  for (u32 i = 0; i < SIMT_WIDTH; i++)
+    if (lanes >> i & 1) give(s.out[i], votes);
+}
+// A tree where all lanes are there, as the hardware's; else in the order of the lanes.
+template <class Op, class T>
+void complete_reduce(Simd& s, u64 lanes) {
+  T v[SIMT_WIDTH];
+  T result;
+  if (lanes == (~0ul >> (64 - SIMT_WIDTH))) {
+    for (u32 i = 0; i < SIMT_WIDTH; i++) v[i] = take<T>(s.in[i]);
+#pragma clang loop unroll(full)
+    for (u32 half = SIMT_WIDTH / 2; half; half /= 2)
+      for (u32 i = 0; i < half; i++) v[i] = Op::join(v[i], v[i + half]);
+    result = v[0];
+    for (u32 i = 0; i < SIMT_WIDTH; i++) give(s.out[i], result);
+    return;
+  }
+  result = take<T>(s.in[__builtin_ctzl(lanes)]);
+  for (u64 rest = lanes & (lanes - 1); rest; rest &= rest - 1)
+    result = Op::join(result, take<T>(s.in[__builtin_ctzl(rest)]));
+  for (u64 rest = lanes; rest; rest &= rest - 1) give(s.out[__builtin_ctzl(rest)], result);
+}
+template <class Op, class T>
+void complete_scan_inclusive(Simd& s, u64 lanes) {
+  T sum = take<T>(s.in[__builtin_ctzl(lanes)]);
+  give(s.out[__builtin_ctzl(lanes)], sum);
+  for (u64 rest = lanes & (lanes - 1); rest; rest &= rest - 1) {
+    u32 i = __builtin_ctzl(rest);
+    sum = Op::join(sum, take<T>(s.in[i]));
+    give(s.out[i], sum);
+  }
+}
+// The first active lane gets nothing in `out`: its caller knows what stands before the first.
+template <class Op, class T>
+void complete_scan_exclusive(Simd& s, u64 lanes) {
+  s.result_lanes = lanes;
+  T sum = take<T>(s.in[__builtin_ctzl(lanes)]);
+  for (u64 rest = lanes & (lanes - 1); rest; rest &= rest - 1) {
+    u32 i = __builtin_ctzl(rest);
+    give(s.out[i], sum);
+    sum = Op::join(sum, take<T>(s.in[i]));
+  }
+}
+
+}  // namespace fiber
+
+inline u32 simd_width() { return SIMT_WIDTH; }
+SIMT_INLINE u32 lane() { return fiber::self().lane; }
+SIMT_INLINE u32 thread_index() { return fiber::self().index; }
+SIMT_INLINE u32 simd_index() { return fiber::self().index / SIMT_WIDTH; }
+SIMT_INLINE u32 simd_count() { return fiber::group().simds; }
+SIMT_INLINE u32 quad_lane() { return fiber::self().lane & 3; }
+SIMT_INLINE u32 quad_index() { return fiber::self().index / 4; }
+SIMT_INLINE u32 quad_count() { return (fiber::group().threads + 3) / 4; }
+SIMT_INLINE Position thread_in_group() { return fiber::self().position; }
+SIMT_INLINE Position group_in_grid() { return fiber::group().at; }
+SIMT_INLINE Position group_size() { return fiber::group().size; }
+SIMT_INLINE Position dispatched_group_size() { return fiber::group().launch->group; }
+SIMT_INLINE Position groups_in_grid() { return fiber::group().launch->groups; }
+SIMT_INLINE Position grid_size() { return fiber::group().launch->grid; }
+inline Position grid_origin() { return {0, 0, 0}; }
+SIMT_INLINE u32 dispatched_simd_count() {
+  Position s = dispatched_group_size();
+  return (s.x * s.y * s.z + SIMT_WIDTH - 1) / SIMT_WIDTH;
+}
+SIMT_INLINE Position thread_in_grid() {
+  Position g = group_in_grid(), s = dispatched_group_size(), t = thread_in_group();
+  return {g.x * s.x + t.x, g.y * s.y + t.y, g.z * s.z + t.z};
+}
+
+SIMT_INLINE void group_barrier(u32 = 0) { simt_wait_group(); }
+SIMT_INLINE void simd_barrier(u32 = 0) { simt_wait_simd(nullptr); }
+SIMT_INLINE void fence(int = 0, int = 0) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+
+template <class T>
+SIMT_INLINE T shuffle(T v, u32 to) {
+  return fiber::exchange<T>(&fiber::complete_shuffle<sizeof(T)>, v, to);
+}
+template <class T>
+SIMT_INLINE T shuffle_xor(T v, u32 mask) {
+  return shuffle(v, lane() ^ mask);
+}
+template <class T>
+SIMT_INLINE T shuffle_up(T v, u32 n) {
+  return shuffle(v, lane() >= n ? lane() - n : lane());
+}
+template <class T>
+SIMT_INLINE T shuffle_down(T v, u32 n) {
+  return shuffle(v, lane() + n < SIMT_WIDTH ? lane() + n : lane());
+}
+template <class T>
+SIMT_INLINE T rotate_up(T v, u32 n) {
+  return shuffle(v, (lane() - n) & (SIMT_WIDTH - 1));
+}
+template <class T>
+SIMT_INLINE T rotate_down(T v, u32 n) {
+  return shuffle(v, (lane() + n) & (SIMT_WIDTH - 1));
+}
+template <class T>
+SIMT_INLINE T broadcast(T v, u32 from) {
+  return shuffle(v, from);
+}
+template <class T>
+SIMT_INLINE T broadcast_first(T v) {
+  return fiber::exchange<T>(&fiber::complete_first<sizeof(T)>, v);
+}
+SIMT_INLINE u64 ballot(bool b) { return fiber::exchange<u64>(&fiber::complete_ballot, b); }
+SIMT_INLINE u64 active_lanes() { return ballot(true); }
+// Within each run of `modulo` lanes; what comes from outside the run is taken from `fill`, as if it lay beside `v`.
+template <class T>
+SIMT_INLINE T shuffle_fill_up(T v, T fill, u32 n, u32 modulo = SIMT_WIDTH) {
+  u32 base = lane() & ~(modulo - 1), at = lane() & (modulo - 1);
+  T inside = shuffle(v, base + ((at - n) & (modulo - 1)));
+  T outside = shuffle(fill, base + ((at - n) & (modulo - 1)));
+  return at >= n ? inside : outside;
+}
+template <class T>
+SIMT_INLINE T shuffle_fill_down(T v, T fill, u32 n, u32 modulo = SIMT_WIDTH) {
+  u32 base = lane() & ~(modulo - 1), at = lane() & (modulo - 1);
+  T inside = shuffle(v, base + ((at + n) & (modulo - 1)));
+  T outside = shuffle(fill, base + ((at + n) & (modulo - 1)));
+  return at + n < modulo ? inside : outside;
+}
+template <class Op, class T>
+SIMT_INLINE T reduce(T v) {
+  return fiber::exchange<T>(&fiber::complete_reduce<Op, T>, v);
+}
+template <class Op, class T>
+SIMT_INLINE T scan_inclusive(T v) {
+  return fiber::exchange<T>(&fiber::complete_scan_inclusive<Op, T>, v);
+}
+template <class Op, class T>
+SIMT_INLINE T scan_exclusive(T v, T first) {
+  T before = fiber::exchange<T>(&fiber::complete_scan_exclusive<Op, T>, v);
+  Fiber& f = fiber::self();
+  return f.lane == u32(__builtin_ctzl(f.simd->result_lanes)) ? first : before;
+}
+
+// Both matrices' own element pairs; conversion to float is exact for every element type.
+template <class A, class B>
+SIMT_INLINE float __attribute__((ext_vector_type(2)))
+matrix_product(const A* a, const B* b, float __attribute__((ext_vector_type(2))) c) {
+  using Pair = float __attribute__((ext_vector_type(2)));
+  return simt_matrix_product(Pair{float(a[0]), float(a[1])}, Pair{float(b[0]), float(b[1])}, c);
+}
+
+// One copy for each worker thread, which runs one group at a time.
+#define SIMT_GROUP static thread_local __attribute__((used))
+
+SIMT_INLINE void* group_memory(u32 index) {
+  Group& g = fiber::group();
+  return g.memory + g.launch->group_memory[index];
+}
+SIMT_INLINE void log(const char* text, u64 bytes) { simt_log(text, bytes); }
+
+}  // namespace simt

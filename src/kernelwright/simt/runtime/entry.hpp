@@ -1,0 +1,133 @@
+// From a launch to a call of an entry's function. Included by simt.hpp; glue.py names the bindings of each parameter.
+#pragma once
+
+namespace simt {
+
+// Where the thread that is about to run stands.
+struct Here {
+  Position thread, group, size;  // in the group; of the group; the group's own size, smaller at a ragged edge
+  Position whole, groups, grid;  // size of a whole group, groups in the grid, threads in the grid
+  u32 index;                     // of the thread in its group
+  void* const* buffers;
+  char* memory;
+  const u32* memory_offsets;
+};
+
+namespace bind {
+
+template <class P>
+SIMT_INLINE P pointed(void* p) {
+  if constexpr (__is_reference(P))
+    return *(typename remove_reference<P>::type*)p;
+  else
+    return (P)p;
+}
+template <u32 Index>
+struct buffer {
+  static constexpr bool same_for_all = true;
+  template <class P>
+  static SIMT_INLINE P get(const Here& h) {
+    return pointed<P>(h.buffers[Index]);
+  }
+};
+template <u32 Index>
+struct group_memory {
+  template <class P>
+  static SIMT_INLINE P get(const Here& h) {
+    return pointed<P>(h.memory + h.memory_offsets[Index]);
+  }
+};
+
+#define SIMT_BIND(name, value)                            \
+  struct name {                                           \
+    template <class P>                                    \
+    static SIMT_INLINE P get(const Here& h) {             \
+      return as<bare<P>>(value);                          \
+    }                                                     \
+  };
+#define SIMT_AT(value) (Position{u32(value), 0, 0})
+SIMT_BIND(thread_in_grid, (Position{h.group.x * h.whole.x + h.thread.x, h.group.y* h.whole.y + h.thread.y,
+                                    h.group.z* h.whole.z + h.thread.z}))
+SIMT_BIND(thread_in_group, h.thread)
+SIMT_BIND(group_in_grid, h.group)
+SIMT_BIND(group_size, h.size)
+SIMT_BIND(dispatched_group_size, h.whole)
+SIMT_BIND(groups_in_grid, h.groups)
+SIMT_BIND(grid_size, h.grid)
+SIMT_BIND(grid_origin, (Position{0, 0, 0}))
+SIMT_BIND(thread_index, SIMT_AT(h.index))
+SIMT_BIND(lane, SIMT_AT(h.index % SIMT_WIDTH))
+SIMT_BIND(simd_index, SIMT_AT(h.index / SIMT_WIDTH))
+SIMT_BIND(simd_count, SIMT_AT((h.size.x * h.size.y * h.size.z + SIMT_WIDTH - 1) / SIMT_WIDTH))
+SIMT_BIND(dispatched_simd_count, SIMT_AT((h.whole.x * h.whole.y * h.whole.z + SIMT_WIDTH - 1) / SIMT_WIDTH))
+SIMT_BIND(simd_width, SIMT_AT(SIMT_WIDTH))
+SIMT_BIND(quad_lane, SIMT_AT(h.index % 4))
+SIMT_BIND(quad_index, SIMT_AT(h.index / 4))
+SIMT_BIND(quad_count, SIMT_AT((h.size.x * h.size.y * h.size.z + 3) / 4))
+#undef SIMT_BIND
+#undef SIMT_AT
+
+}  // namespace bind
+
+template <class F>
+struct Call;
+template <class... P>
+struct Call<void (*)(P...)> {
+  template <auto Function, class... Bindings>
+  static SIMT_INLINE void run(const Here& h) {
+    static_assert(sizeof...(P) == sizeof...(Bindings), "the entry lists another number of parameters");
+    [[clang::always_inline]] Function(Bindings::template get<P>(h)...);
+  }
+};
+
+#ifndef SIMT_CUDA
+
+template <auto Function, class... Bindings>
+struct Entry {
+  using Run = Call<decltype(Function)>;
+
+  // Threads that never wait: one after the other, in a loop that can become vector code.
+  static SIMT_INLINE void loop(Launch* launch, Worker* worker) {
+    Launch& l = *launch;
+    void* buffers[kMaxArguments];
+    for (u32 i = 0; i < kMaxArguments; i++) buffers[i] = l.buffers[i];
+    Here h{};
+    h.whole = l.group, h.groups = l.groups, h.grid = l.grid;
+    h.buffers = buffers, h.memory = (char*)worker->group + sizeof(Group), h.memory_offsets = l.group_memory;
+    for (;;) {
+      u64 first = __atomic_fetch_add(&l.next, l.chunk, __ATOMIC_RELAXED);
+      if (first >= l.total) return;
+      u64 last = first + l.chunk < l.total ? first + l.chunk : l.total;
+      for (u64 g = first; g < last; g++) {
+        h.group = {u32(g % h.groups.x), u32(g / h.groups.x % h.groups.y), u32(g / h.groups.x / h.groups.y)};
+        h.size = group_size_at(h.group, h.whole, h.grid);
+        u32 width = h.size.x;
+        for (u32 z = 0; z < h.size.z; z++)
+          for (u32 y = 0; y < h.size.y; y++) {
+            u32 row = (z * h.size.y + y) * width;
+            for (u32 x = 0; x < width; x++) {
+              Here t = h;
+              t.thread = {x, y, z};
+              t.index = row + x;
+              Run::template run<Function, Bindings...>(t);
+            }
+          }
+      }
+    }
+  }
+
+  static SIMT_INLINE Position group_size_at(Position group, Position whole, Position grid) {
+    auto side = [](u32 at, u32 whole, u32 grid) { return grid - at * whole < whole ? grid - at * whole : whole; };
+    return {side(group.x, whole.x, grid.x), side(group.y, whole.y, grid.y), side(group.z, whole.z, grid.z)};
+  }
+
+  static void thread(Group& g, Fiber& f) {
+    Launch& l = *g.launch;
+    Here h{f.position, g.at, g.size, l.group, l.groups, l.grid, f.index, l.buffers, g.memory, l.group_memory};
+    Run::template run<Function, Bindings...>(h);
+  }
+};
+
+#endif
+
+}  // namespace simt
