@@ -102,6 +102,27 @@ def test_what_killed_builds_left_is_swept_a_day_later(tmp_path: Path) -> None:
     assert young.exists() and not old.exists()
 
 
+def test_a_full_cache_loses_what_was_used_longest_ago(tmp_path: Path) -> None:
+    texts = [TEXT + f"// {number}" for number in range(3)]
+    paths = [Path(LocalBroker(tmp_path).build(request(text)).path) for text in texts]
+    for path, days in zip(paths, (3, 2, 0), strict=True):
+        then = time.time() - days * 86400
+        os.utime(path.parent / "build.json", (then, then))
+    one_bytes = sum(file.stat().st_size for file in paths[0].parent.iterdir())
+    LocalBroker(tmp_path, limit_bytes=int(3.5 * one_bytes)).build(request(TEXT + "// one more"))
+    assert [path.exists() for path in paths] == [False, True, True]
+    LocalBroker(tmp_path, limit_bytes=0).build(request(TEXT + "// and another"))
+    assert [path.exists() for path in paths] == [False, False, True], "what was used today stays"
+
+
+def test_a_hit_counts_as_use(tmp_path: Path) -> None:
+    broker = LocalBroker(tmp_path)
+    record = Path(broker.build(request()).path).parent / "build.json"
+    os.utime(record, (0, 0))
+    assert broker.build(request()).cached
+    assert time.time() - record.stat().st_mtime < 60
+
+
 def test_warnings_are_kept(tmp_path: Path) -> None:
     broker = LocalBroker(tmp_path)
     text = "kernel void f(int32* x) {\n    int y = 3000000000;\n    x[0] = y;\n}"

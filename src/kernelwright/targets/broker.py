@@ -19,6 +19,9 @@ from kernelwright.targets.locking import alone
 from kernelwright.targets.target import Broker, Language
 
 _RECORD = "build.json"
+LIMIT_BYTES = 4 << 30
+"""What the cache may hold. An Inductor package is about a megabyte, a C++ kernel 30 KB."""
+_DAY_S = 86400
 
 
 def language(name: str) -> Any:
@@ -30,12 +33,17 @@ class LocalBroker:
     """A cache of folders home()/compile/<aa>/<key>/, each written once and then only read.
 
     A folder appears complete or not at all. Two processes or threads that ask for the same thing compile it once.
+    Above `limit_bytes` those go that were used longest ago, but none of the last day: a process may hold its path.
     `import_paths` are what the problem's own text needs on sys.path, for languages that run it.
     """
 
-    def __init__(self, folder: Path | None = None, *, import_paths: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path | None = None, *, import_paths: Sequence[str] = (), limit_bytes: int = LIMIT_BYTES
+    ) -> None:
         self.folder = folder or home() / "compile"
         self.import_paths = tuple(import_paths)
+        self.limit_bytes = limit_bytes
+        self._trimmed = False
 
     def build(self, request: BuildRequest) -> Build:
         """The compiled file. Raises CompileError, or MissingError where the language cannot compile here."""
@@ -52,7 +60,11 @@ class LocalBroker:
             return found
         place.parent.mkdir(parents=True, exist_ok=True)
         with alone(place.with_suffix(".lock")):
-            return _recall(place) or self._build(chosen, request, place)
+            found = _recall(place) or self._build(chosen, request, place)
+        if not self._trimmed:  # once a process: it looks at every folder
+            self._trimmed = True
+            _trim(self.folder, self.limit_bytes)
+        return found
 
     def _build(self, chosen: Language, request: BuildRequest, place: Path) -> Build:
         start = time.monotonic()
@@ -80,8 +92,24 @@ def _sweep(folder: Path) -> None:
     """Removes what builds that were killed left behind, a day later."""
     for left in folder.glob(".building-*"):
         with contextlib.suppress(OSError):
-            if time.time() - left.stat().st_mtime > 86400:
+            if time.time() - left.stat().st_mtime > _DAY_S:
                 shutil.rmtree(left)
+
+
+def _trim(folder: Path, limit_bytes: int) -> None:
+    """Removes what was used longest ago until the rest fits, as far as it was not used for a day."""
+    used: list[tuple[float, int, Path]] = []
+    for record in folder.glob(f"*/*/{_RECORD}"):
+        with contextlib.suppress(OSError):
+            size_bytes = sum(file.stat().st_size for file in record.parent.iterdir())
+            used.append((record.stat().st_mtime, size_bytes, record.parent))
+    excess_bytes = sum(size_bytes for _, size_bytes, _ in used) - limit_bytes
+    for last_s, size_bytes, place in sorted(used):
+        if excess_bytes <= 0 or time.time() - last_s < _DAY_S:
+            return
+        with alone(place.with_suffix(".lock")):
+            shutil.rmtree(place, ignore_errors=True)
+        excess_bytes -= size_bytes
 
 
 def _recall(place: Path) -> Build | None:
@@ -89,6 +117,8 @@ def _recall(place: Path) -> Build | None:
         record = json.loads((place / _RECORD).read_text())
     except (FileNotFoundError, json.JSONDecodeError):
         return None
+    with contextlib.suppress(OSError):  # a cache that cannot be written to serves all the same
+        os.utime(place / _RECORD)
     path = place / record["file"]
     return Build(str(path), cached=True, seconds=record["seconds"], log=record["log"]) if path.exists() else None
 
