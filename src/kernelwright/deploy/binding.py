@@ -10,13 +10,16 @@ from kernelwright.errors import ArtifactError
 from kernelwright.graph import load_text
 from kernelwright.records import Candidate, Problem
 from kernelwright.targets.program import load_candidate
+from kernelwright.targets.surroundings import kept
 
 
 def instantiate(problem: Problem, candidate: Candidate) -> nn.Module:
-    """The candidate's module with weights of its own, which a Binding replaces by the user's."""
+    """The candidate's module with weights of its own, which a Binding replaces by the user's. What loading it changes
+    for the whole process (threads, default dtype, random states) is put back."""
     reference = load_text(problem.source, problem.name, import_paths=problem.import_paths)
     init_args = reference.get_init_inputs() if hasattr(reference, "get_init_inputs") else []
-    return load_candidate(candidate, init_args, training=problem.numerics.training).requires_grad_(False)
+    with kept():
+        return load_candidate(candidate, init_args, training=problem.numerics.training).requires_grad_(False)
 
 
 class Slots:

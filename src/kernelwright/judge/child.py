@@ -138,8 +138,9 @@ def main(channel: socket.socket) -> None:
                 arena = ChildArena(files[0])
             elif isinstance(order, Construct):
                 problem = order.problem
+                make = _constructor(order, _Broker(channel))
                 before = Surroundings.now()
-                module = _construct(order, _Broker(channel))
+                module = make()
                 # What is there now stays; a collection before each call then looks at that call's remains only.
                 gc.collect()
                 gc.freeze()
@@ -183,7 +184,8 @@ def _confine(order: Confine) -> dict[str, Any]:
     return {"confined": str(confinement), "capability": capability}
 
 
-def _construct(order: Construct, broker: _Broker) -> Any:
+def _constructor(order: Construct, broker: _Broker) -> Callable[[], Any]:
+    """What makes the candidate's module; none of its code has run before."""
     import torch
 
     from kernelwright.graph.reference import load_text
@@ -195,7 +197,7 @@ def _construct(order: Construct, broker: _Broker) -> Any:
     torch.manual_seed(0)
     init_args = reference.get_init_inputs()
     torch.manual_seed(0)
-    return load_candidate(order.candidate, init_args, training=order.problem.numerics.training)
+    return partial(load_candidate, order.candidate, init_args, training=order.problem.numerics.training)
 
 
 def _load(module: Any, weights: Mapping[str, Any], training: bool) -> None:

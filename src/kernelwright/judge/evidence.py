@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kernelwright.records import Case, Status, Timing
+from kernelwright.targets.surroundings import Change
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,10 @@ class Evidence:
 
     baseline: bool = False
     calls: tuple[Call, ...] = ()
+    looked: bool = False
+    """Whether the process of the candidate told what in it is otherwise than before, and ..."""
+    changes: tuple[Change, ...] = ()
+    """... what that is."""
     failure: tuple[Status, str] | None = None
     """What ended the candidate, and the sentence that says how."""
     oracle_note: str = ""

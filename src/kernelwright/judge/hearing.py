@@ -37,6 +37,14 @@ class Hearing:
         started = self.session.start()
         self.prepare_us = started.prepare_us
         self._stop_at(started.failure)
+        self.look()
+
+    def look(self) -> None:
+        """Asks what the candidate has changed for its whole process. Raises Rejected."""
+        found = self.session.changes()
+        if found is not None:
+            self.evidence = replace(self.evidence, looked=True, changes=found)
+            self._judge(Evidence(baseline=self.evidence.baseline, looked=True, changes=found))
 
     def hear(self, case: Case, *, repeat: bool = False, keep: bool = True) -> None:
         """One verified call. Raises Rejected."""
@@ -146,7 +154,17 @@ def checks() -> tuple[Check, ...]:
     )
 
 
-_ORDER = ("runs", "shape", "dtype", "storage", "inputs_unchanged", "timed_outputs", "unwritten", "weights_followed")
+_ORDER = (
+    "runs",
+    "surroundings",
+    "shape",
+    "dtype",
+    "storage",
+    "inputs_unchanged",
+    "timed_outputs",
+    "unwritten",
+    "weights_followed",
+)
 
 
 def witnessed(run: Run, answer: Answer, case: Case) -> Call:

@@ -108,6 +108,9 @@ class NullSession:
         found = self._module.state_dict()
         return State(tensors=tuple((name, found[name].clone()) for name in like if name in found))
 
+    def changes(self) -> None:
+        """The process is the judge's own: nothing is looked at."""
+
     def ledger(self, calls: "Sequence[Sequence[Tensor]]") -> tuple[tuple[str, float], ...]:
         """Nothing is profiled."""
         return ()

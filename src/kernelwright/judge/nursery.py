@@ -101,7 +101,8 @@ def _import_ahead() -> None:
     """Everything a child needs, imported once. Late imports in children work too, only slower."""
     import kernelwright.graph.reference
     import kernelwright.targets.entry.library
-    import kernelwright.targets.program  # noqa: F401
+    import kernelwright.targets.program
+    import kernelwright.targets.surroundings  # noqa: F401
     from kernelwright.targets.broker import language
 
     language("cpp")  # finds what is installed, which costs more than a small kernel's build

@@ -53,6 +53,7 @@ from kernelwright.judge.wire import Late, Lost, Wire
 from kernelwright.records import BuildRequest, Candidate, Problem, Status, decode, encode
 from kernelwright.sandbox import Limits
 from kernelwright.targets import Broker
+from kernelwright.targets.surroundings import Change
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -247,6 +248,21 @@ class Session:
         if failure or not isinstance(copied, list):
             return State(failure or self._end(Lost("wrote garbage to its channel to the judge"), ""))
         return State(tensors=tuple((name, arena.take(place)) for name, place in places.items() if name in copied))
+
+    def changes(self) -> tuple[Change, ...] | None:
+        """What the whole process shares and is otherwise than before the candidate came, as the child tells it;
+        None where there is no child any more."""
+        if self._lost:
+            return None
+        try:
+            with self._awake() as wire:
+                wire.send(pickle.dumps(child.Look()))
+                message = wire.await_message(self.settings.call_s, self._serve)
+        except Lost as lost:
+            self._end(lost, "while its surroundings were looked at")
+            return None
+        told = message.get("changes")
+        return tuple(_change(item) for item in told[:_CHANGES]) if isinstance(told, list) else ()
 
     def ledger(self, calls: "Sequence[Sequence[Tensor]]") -> tuple[tuple[str, float], ...]:
         """What runs in these calls, as the child tells it: (name, share of the time). Empty where it does not."""
@@ -547,6 +563,7 @@ few enough that all the copying is short beside the calls."""
 _PROBED_BYTES = 1 << 16
 """Of each output of a probed call, about so much is copied on the clock."""
 _MOST_BUILDS = 64
+_CHANGES = 20
 _WHY_CHARACTERS = 2000
 
 
@@ -642,6 +659,11 @@ def _declared(returned: Any) -> tuple[str, tuple[Declared, ...]]:
         except (TypeError, ValueError, KeyError, OverflowError):
             return "", ()
     return str(returned.get("template"))[:10000], tuple(found)
+
+
+def _change(told: Any) -> Change:
+    what, matters = told if isinstance(told, list) and len(told) == 2 else ("it would not say", True)
+    return Change(str(what)[:300], matters is not False)
 
 
 def _python_folders() -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kernelwright.records import Candidate, Problem, Status, flatten
+from kernelwright.targets.surroundings import Change
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -199,6 +200,11 @@ class Steps(Protocol):
 
     def state(self, like: "Mapping[str, Tensor]") -> State:
         """The tensors of the candidate's state_dict that have the names, shapes and dtypes of `like`."""
+        ...
+
+    def changes(self) -> tuple[Change, ...] | None:
+        """What the whole process shares and is otherwise than before the candidate came, as the child tells it;
+        None where it is not looked at."""
         ...
 
     def ledger(self, calls: "Sequence[Sequence[Tensor]]") -> tuple[tuple[str, float], ...]:

@@ -1,0 +1,399 @@
+"""What a whole process shares, and a candidate could change for everybody in it: settings of torch, of Python and of
+the processor, random states, the functions behind well-known names.
+
+    before = Surroundings.now()
+    module = load_candidate(...)
+    before.changes()    # what is otherwise now
+    before.restore()    # puts back what can be put back
+
+Read with functions looked up before any candidate was: one that replaces a getter is found to have replaced it.
+"""
+
+import builtins
+import gc
+import math
+import os
+import random
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
+from types import ModuleType
+from typing import Any, Self
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that is otherwise than before."""
+
+    what: str
+    """A sentence: "torch.get_num_threads() was 1 and is 64"."""
+    matters: bool
+    """False where only the reader of a log, or a program started later, would notice."""
+
+
+@dataclass(frozen=True)
+class _Setting:
+    name: str
+    read: Callable[[], Any]
+    write: Callable[[Any], Any] | None = None
+    """None: what was changed cannot be put back from here."""
+    matters: bool = True
+    shown: bool = True
+    """Whether its values mean something to a reader."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """All of it at one moment. See the top of this file."""
+
+    values: tuple[tuple[_Setting, Any], ...]
+    names: tuple[tuple[str, Any, dict[str, Any], int], ...]
+    """(what it is called, the module or class, the functions and classes it held, how many names in all)."""
+    compiler: bool
+    """Whether torch's own compiler was imported already; its import replaces some of torch's functions."""
+
+    @classmethod
+    def now(cls) -> Self:
+        """As things stand."""
+        return cls(
+            tuple((setting, _read(setting)) for setting in _settings()), tuple(_held()), _COMPILER in sys.modules
+        )
+
+    def changes(self) -> tuple[Change, ...]:
+        """What is otherwise now; nothing is put back."""
+        found = [
+            Change(_sentence(setting, before, now), setting.matters)
+            for setting, before in self.values
+            if (now := _read(setting)) != before
+        ]
+        return (*found, *(Change(f"{owner}.{name} was replaced", True) for owner, _, name, _ in self._replaced()))
+
+    def restore(self) -> None:
+        """Puts back what can be put back."""
+        for _, holder, name, value in list(self._replaced()):
+            setattr(holder, name, value)
+        for setting, before in self.values:
+            if setting.write and _read(setting) != before:
+                setting.write(before)
+
+    def _replaced(self) -> Iterator[tuple[str, Any, str, Any]]:
+        imported = not self.compiler and _COMPILER in sys.modules
+        for owner, holder, held, count in self.names:
+            found = vars(holder)
+            for name, value in held.items():
+                now = found.get(name)
+                if now is not value and not (imported and _of_torch(now)):
+                    yield owner, holder, name, value
+            if len(found) != count and isinstance(holder, type):
+                for name in found.keys() - held.keys():
+                    above = next((vars(base)[name] for base in holder.__mro__[1:] if name in vars(base)), None)
+                    if callable(above) and above is not found[name]:
+                        yield owner, holder, name, above
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """What is changed inside is put back at the end."""
+    before = Surroundings.now()
+    try:
+        yield
+    finally:
+        before.restore()
+
+
+def _read(setting: _Setting) -> Any:
+    try:
+        return setting.read()
+    except RuntimeError as error:  # torch refuses to say, once old and new ways of setting a precision were mixed
+        return str(error).splitlines()[0]
+
+
+def _sentence(setting: _Setting, before: Any, now: Any) -> str:
+    if not setting.shown:
+        return f"{setting.name} changed"
+    if isinstance(before, dict) and isinstance(now, dict):
+        names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+        return f"{setting.name} changed: {_short(', '.join(names))}"
+    return f"{setting.name} was {_short(before)} and is {_short(now)}"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+@cache
+def _settings() -> tuple[_Setting, ...]:
+    import torch
+
+    core = torch._C
+    found = [
+        _Setting("torch.get_num_threads()", torch.get_num_threads, torch.set_num_threads),
+        _Setting("torch.get_num_interop_threads()", torch.get_num_interop_threads),
+        _Setting("torch.get_default_dtype()", torch.get_default_dtype, torch.set_default_dtype),
+        _Setting("the default device", lambda: str(torch.get_default_device()), torch.set_default_device),
+        _Setting("torch.is_grad_enabled()", torch.is_grad_enabled, torch._C._set_grad_enabled),
+        _Setting("torch.is_inference_mode_enabled()", torch.is_inference_mode_enabled),
+        _Setting("autocast", _autocast, _set_autocast),
+        _Setting("anomaly detection", torch.is_anomaly_enabled, torch.set_anomaly_enabled),
+        _Setting(
+            "deterministic algorithms",
+            lambda: (
+                torch.are_deterministic_algorithms_enabled(),
+                torch.is_deterministic_algorithms_warn_only_enabled(),
+            ),
+            lambda was: torch.use_deterministic_algorithms(was[0], warn_only=was[1]),
+        ),
+        _Setting(
+            "torch.utils.deterministic.fill_uninitialized_memory",
+            core._get_deterministic_fill_uninitialized_memory,
+            core._set_deterministic_fill_uninitialized_memory,
+        ),
+        _Setting(
+            "torch.get_float32_matmul_precision()",
+            torch.get_float32_matmul_precision,
+            torch.set_float32_matmul_precision,
+        ),
+        _Setting(
+            "torch.backends.mha fast path",
+            torch.backends.mha.get_fastpath_enabled,
+            torch.backends.mha.set_fastpath_enabled,
+        ),
+        _Setting(
+            "torch.backends.opt_einsum",
+            lambda: (_opt_einsum().enabled, _opt_einsum().strategy),
+            lambda was: (setattr(_opt_einsum(), "enabled", was[0]), setattr(_opt_einsum(), "strategy", was[1])),
+        ),
+        _Setting("modes that catch every torch function", _function_modes, _pop_function_modes),
+        _Setting("modes that catch every operator", _dispatch_modes, _pop_dispatch_modes),
+        _Setting("hooks on all modules", _global_hooks, _set_global_hooks),
+        _Setting("torch's own operators were given other kernels", _overridden, shown=False),
+        _Setting(
+            "torch's random state", lambda: torch.get_rng_state().numpy().tobytes(), _set_torch_state, shown=False
+        ),
+        _Setting("Python's random state", random.getstate, random.setstate, shown=False),
+        _Setting(
+            "small numbers (subnormal ones are kept: 1)", _subnormal, lambda was: torch.set_flush_denormal(not was)
+        ),
+        _Setting("the processor's rounding mode", _rounding, shown=False),
+        _Setting("sys.getswitchinterval()", sys.getswitchinterval, sys.setswitchinterval),
+        _Setting("sys.getrecursionlimit()", sys.getrecursionlimit, sys.setrecursionlimit, matters=False),
+        _Setting("sys.gettrace()", sys.gettrace, sys.settrace),
+        _Setting("sys.getprofile()", sys.getprofile, sys.setprofile),
+        _Setting("gc.get_threshold()", gc.get_threshold, lambda was: gc.set_threshold(*was)),
+        _Setting("the working directory", os.getcwd, os.chdir),
+        _Setting("the process's priority", lambda: os.getpriority(os.PRIO_PROCESS, 0)),
+        _Setting("what is written to sys.stdout", lambda: id(sys.stdout), matters=False, shown=False),
+        _Setting("sys.path", lambda: list(sys.path), lambda was: sys.path.__setitem__(slice(None), was), matters=False),
+        _Setting(
+            "the warning filters",
+            lambda: list(warnings.filters),
+            lambda was: warnings.filters.__setitem__(slice(None), was),  # type: ignore[attr-defined]
+            matters=False,
+            shown=False,
+        ),
+        _Setting("variables that steer libraries", lambda: _environment(True), partial(_set_environment, True)),
+        _Setting(
+            "other variables of the environment",
+            lambda: _environment(False),
+            partial(_set_environment, False),
+            matters=False,
+        ),
+    ]
+    if hasattr(os, "sched_getaffinity"):
+        found.append(
+            _Setting(
+                "the processors it may use",
+                lambda: os.sched_getaffinity(0),
+                lambda was: os.sched_setaffinity(0, was),
+            )
+        )
+    if hasattr(core, "_get_fp32_precision_getter"):
+        for backend, operator in (("cuda", "matmul"), ("cuda", "conv"), ("cuda", "rnn"), *_MKLDNN):
+            found.append(_precision(backend, operator))
+    for name in _FLAGS:
+        found.append(
+            _Setting(f"torch's flag {name}", getattr(core, f"_get_{name}"), getattr(core, f"_set_{name}", None))
+        )
+    return tuple(found)
+
+
+_MKLDNN = (("mkldnn", "matmul"), ("mkldnn", "conv"), ("mkldnn", "rnn"))
+_FLAGS = (
+    "mkldnn_enabled",
+    "mkldnn_deterministic",
+    "nnpack_enabled",
+    "cudnn_enabled",
+    "cudnn_benchmark",
+    "cudnn_deterministic",
+    "cublas_allow_fp16_reduced_precision_reduction",
+    "cublas_allow_bf16_reduced_precision_reduction",
+    "qengine",
+)
+_STEERING = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "ONEDNN_", "DNNL_", "ATEN_", "MALLOC_", "LD_")
+
+
+def _precision(backend: str, operator: str) -> _Setting:
+    import torch
+
+    get, put = torch._C._get_fp32_precision_getter, torch._C._set_fp32_precision_setter
+    return _Setting(
+        f"torch.backends' fp32_precision of {backend} {operator}",
+        lambda: get(backend, operator),
+        lambda was: put(backend, operator, was),
+    )
+
+
+def _opt_einsum() -> Any:
+    import torch
+
+    return torch.backends.opt_einsum
+
+
+def _autocast() -> tuple[Any, ...]:
+    import torch
+
+    return torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled()
+
+
+def _set_autocast(was: tuple[Any, ...]) -> None:
+    import torch
+
+    torch.set_autocast_enabled("cpu", was[0])
+    torch.set_autocast_dtype("cpu", was[1])
+    torch.set_autocast_cache_enabled(was[2])
+
+
+def _set_torch_state(was: bytes) -> None:
+    import torch
+
+    torch.set_rng_state(torch.frombuffer(bytearray(was), dtype=torch.uint8))
+
+
+def _function_modes() -> int:
+    import torch
+
+    return torch._C._len_torch_function_stack()
+
+
+def _pop_function_modes(was: int) -> None:
+    import torch
+
+    while torch._C._len_torch_function_stack() > was:
+        torch._C._pop_torch_function_stack()
+
+
+def _dispatch_modes() -> int:
+    import torch
+
+    return torch._C._len_torch_dispatch_stack()
+
+
+def _pop_dispatch_modes(was: int) -> None:
+    import torch
+
+    while torch._C._len_torch_dispatch_stack() > was:
+        torch._C._pop_torch_dispatch_stack(None)
+
+
+def _hook_tables() -> list[Any]:
+    from torch.nn.modules import module
+
+    return [table for name, table in vars(module).items() if name.startswith("_global_") and hasattr(table, "keys")]
+
+
+def _global_hooks() -> int:
+    return sum(map(len, _hook_tables()))
+
+
+def _set_global_hooks(was: int) -> None:
+    if not was:
+        for table in _hook_tables():
+            table.clear()
+
+
+def _overridden() -> frozenset[str]:
+    """Operators of torch's own, with the dispatch key, that Python code gave a kernel; those for shapes alone aside."""
+    import torch
+
+    known = torch.library._impls
+    return _overridden_among(len(known), id(known))
+
+
+@lru_cache(maxsize=2)
+def _overridden_among(count: int, known: int) -> frozenset[str]:
+    """Thousands of names, looked through only when there are more or fewer."""
+    import torch
+
+    return frozenset(
+        name for name in torch.library._impls if name.startswith("aten/") and not name.endswith(("/Meta", "/Fake"))
+    )
+
+
+def _subnormal() -> int:
+    """1 where the processor keeps numbers below the smallest normal one. Python's floats are its doubles."""
+    return int(_TINY * _ONE != 0.0)
+
+
+def _rounding() -> tuple[float, ...]:
+    """What the last bits of some quotients are: each of the four rounding modes gives others."""
+    return (_ONE / _THREE, -_ONE / _THREE, _TWO / _THREE, -_TWO / _THREE)
+
+
+# Lists, so that no compiler folds the arithmetic.
+_TINY, _ONE, _TWO, _THREE = [math.ldexp(1.0, -1060), 1.0, 2.0, 3.0]
+
+
+def _environment(steering: bool) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith(_STEERING) == steering}
+
+
+def _set_environment(steering: bool, was: dict[str, str]) -> None:
+    for name in _environment(steering):
+        if name not in was:
+            del os.environ[name]
+    os.environ.update(was)
+
+
+def _of_torch(value: Any) -> bool:
+    """Whether its text is torch's own."""
+    import torch
+
+    code = getattr(value, "__code__", None)
+    return code is not None and code.co_filename.startswith(os.path.dirname(torch.__file__))
+
+
+def _held() -> Iterator[tuple[str, Any, dict[str, Any], int]]:
+    """Functions and classes of the modules a candidate, its user and the judge call by name, and of their classes."""
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, ModuleType) and _watched(name):
+            found = {key: value for key, value in vars(module).items() if callable(value) and key != _FOLLOWS}
+            yield name, module, found, 0
+            for key, value in found.items():
+                if isinstance(value, type) and value.__module__ == name:
+                    methods = {part: body for part, body in vars(value).items() if callable(body) or _wrapped(body)}
+                    yield f"{name}.{key}", value, methods, len(vars(value))
+
+
+@cache
+def _watched(name: str) -> bool:
+    return name in _MODULES or name.startswith(_PREFIXES)
+
+
+def _wrapped(value: Any) -> bool:
+    return isinstance(value, (staticmethod, classmethod, property))
+
+
+# torch itself has it follow the default dtype.
+_FOLLOWS = "Storage"
+_COMPILER = "torch._dynamo"
+_MODULES = frozenset({
+    builtins.__name__, time.__name__, gc.__name__, os.__name__, math.__name__, random.__name__, "json", "pickle",
+    "socket", "numpy", "torch", "torch.functional", "torch._tensor", "torch._C", "torch._C._nn", "torch._C._linalg",
+    "torch.random", "torch.testing", "torch.linalg", "torch.special", "torch.fft", "torch.overrides", "torch.jit",
+})  # fmt: skip
+_PREFIXES = ("torch.nn.functional", "torch.nn.modules", "torch.nn.init", "torch.nn.parameter", "kernelwright")
