@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 __all__ = ["Block", "Global", "Site", "Watched", "watch"]
 
 GROUP_SECTION = "simt_group"
-"""The section in which runtime/simt.hpp keeps group variables in a watched build."""
+"""Where group variables go, one after the other. In the text given they are the thread_local ones (SIMT_GROUP)."""
+KINDS = ("read", "write", "atomic", "barrier", "fence", "atomic read")
+"""What a place does, in the order of runtime/check.cpp's numbers."""
 ZONE_BYTES = 2048
 """Red zone before, between and behind the group variables: an index that is off by less is seen."""
 
@@ -21,7 +23,7 @@ ZONE_BYTES = 2048
 class Site:
     """One place in the code that touches memory or waits. `line` counts from 1 in the user's own file, 0 if unknown."""
 
-    kind: str  # "read", "write", "atomic", "barrier", "fence"
+    kind: str  # one of KINDS
     bytes: int  # 0 where it is known only when it runs
     align: int
     file: str
@@ -51,8 +53,6 @@ class Block:
 
     flops: int = 0
     transcendentals: int = 0
-    barriers: int = 0
-    exchanges: int = 0
     matrix_flops: int = 0
 
 
@@ -66,9 +66,13 @@ class Watched:
     blocks: tuple[Block, ...]
 
 
-def watch(assembly: str) -> Watched:
-    """The module with a call before each access, zones around group variables and a counter in each block."""
-    return _Pass(assembly).result()
+def watch(assembly: str, libraries: tuple[str, ...]) -> Watched:
+    """The module with a call before each access, zones around group variables and a counter in each block.
+
+    An access inlined from a file in one of the folders `libraries` is told at the user's line that led to it; one that
+    the runtime itself needs (_RUNTIME_FILES in them) is left alone. `assembly` comes from clang -S -emit-llvm -g1.
+    """
+    return _Pass(assembly, libraries).result()
 
 
 _SOURCE_NAME = re.compile(r"(\d+)")
@@ -86,6 +90,9 @@ _HARD = re.compile(
     r"^(?:llvm\.(?:exp|exp2|exp10|log|log2|log10|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|pow|sqrt)\.(?:v(\d+))?.*"
     r"|(?:exp|exp2|exp10|expm1|log|log2|log10|log1p|sin|cos|tan|sincos|asin|acos|atan|atan2|sinh|cosh|tanh|asinh|acosh"
     r"|atanh|pow|cbrt|erf|erfc|tgamma|lgamma|rsqrt|sqrt)f?)$"
+)
+_THREAD_LOCAL = re.compile(
+    r'(= )(?:tail )?call [^@]*@llvm\.threadlocal\.address\.p0\(ptr [^@]*(@"[^"]+"|@[\w.$]+)\)(?: #\d+)?'
 )
 _SCALARS = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8, "x86_fp80": 16, "fp128": 16}
 
@@ -136,14 +143,39 @@ def _closing(text: str, start: int) -> int:
     return len(text) - 1
 
 
+_RUNTIME_FILES = ("cpu.hpp", "entry.hpp", "fibers.cpp", "products.cpp")
+"""Files of runtime/ whose accesses are to the runtime's own state."""
+MATRIX_FLOPS_PER_LANE = 2 * 8 * 8 * 8 // 32
+"""An 8 x 8 x 8 product is the work of 32 lanes."""
+
+
 @dataclass
 class _Debug:
     """The module's !N nodes, as far as places need them."""
 
+    libraries: tuple[str, ...]
     nodes: dict[str, str] = field(default_factory=dict)
+
+    places: dict[str, tuple[str, int, int, str]] = field(default_factory=dict)
+
+    def runtimes(self, mark: str) -> bool:
+        """Whether the innermost place is in the runtime, which keeps its own state there."""
+        file = self.place(mark)[0]
+        return file.startswith(self.libraries) and file.endswith(_RUNTIME_FILES)
+
+    def users(self, mark: str) -> str:
+        """The mark of the user's place that `mark` was inlined into."""
+        while self.place(mark)[0].startswith(self.libraries) and (caller := self.caller(mark)):
+            mark = caller
+        return mark
 
     def place(self, mark: str) -> tuple[str, int, int, str]:
         """(file, line, column, function) of a !dbg mark."""
+        if mark not in self.places:
+            self.places[mark] = self.read_place(mark)
+        return self.places[mark]
+
+    def read_place(self, mark: str) -> tuple[str, int, int, str]:
         text = self.nodes.get(mark, "")
         line, column = _number(text, "line"), _number(text, "column")
         scope = self.nodes.get(_reference(text, "scope"), "")
@@ -171,9 +203,9 @@ def _reference(text: str, key: str) -> str:
 
 
 class _Pass:
-    def __init__(self, assembly: str) -> None:
+    def __init__(self, assembly: str, libraries: tuple[str, ...]) -> None:
         self.lines = assembly.splitlines()
-        self.debug = _Debug()
+        self.debug = _Debug(libraries)
         self.types: dict[str, str] = {}
         self.sites: list[Site] = []
         self.globals: list[Global] = []
@@ -207,15 +239,13 @@ class _Pass:
         symbol, words, keyword, rest = match[1].strip('"'), match[2], match[3], match[4]
         written, _ = self.type_of(rest)
         size = self.size(written)
-        if f'section "{GROUP_SECTION}"' not in line:
-            if "thread_local" not in words:
-                self.globals.append(Global(symbol, "constant" if keyword == "constant" else "other", size))
+        if "thread_local" not in words:
+            self.globals.append(Global(symbol, "constant" if keyword == "constant" else "other", size))
             return [line]
         # One plain section in the order of this text, so that zones lie between the variables.
-        line = re.sub(r", comdat(\([^)]*\))?", "", line)
-        line = line.replace(match[2], "internal " + ("unnamed_addr " if "unnamed_addr" in words else ""), 1)
-        align = max(16, int(found[1])) if (found := _ALIGN.search(line)) else 16
-        line = _ALIGN.sub(f"align {align}", line)
+        align = max(16, int(found[1])) if (found := _ALIGN.search(rest)) else 16
+        value = _parts(rest)[0]
+        line = f'@{match[1]} = internal global {value}, section "{GROUP_SECTION}", align {align}'
         self.globals.append(Global(symbol, "group", size))
         return [self.zone(len(self.globals)), line]
 
@@ -241,7 +271,7 @@ class _Pass:
     def function(self, lines: list[str]) -> list[str]:
         match = _DEFINE.match(lines[0])
         name = match[1].strip('"') if match else ""
-        if name.startswith(("simt_", "_ZN4simt")) or "!dbg" not in lines[0] and "simt_entry" not in name:
+        if name.startswith(("simt_watch", "_ZN4simt5fiber")):
             return lines
         own: set[str] = set()
         out = [lines[0]]
@@ -258,7 +288,7 @@ class _Pass:
             if found and self.debug.place(found[1])[1]:
                 mark = found[1]
             out += self.accesses(line, mark, own)
-            out.append(line)
+            out.append(_THREAD_LOCAL.sub(r"\1getelementptr i8, ptr \2, i64 0", line))
             work = _sum(work, _work(line))
         if work == Block():
             return out
@@ -292,10 +322,11 @@ class _Pass:
         if word == "alloca" and result:
             own.add(result[1])
         elif word == "getelementptr" and result:
-            if (base := _pointer(_parts(body)[1])) in own:
+            if _pointer(_parts(body)[1]) in own:
                 own.add(result[1])
         elif word in ("load", "store", "atomicrmw", "cmpxchg"):
-            yield from self.access(word, body, mark, own)
+            if not self.debug.runtimes(mark):
+                yield from self.access(word, body, mark, own)
         elif "call" in (word, body.split(" ", 2)[1] if " " in body else "") and (called := _CALL.search(body)):
             yield from self.call(called[1].strip('"'), body[called.end() - 1 :], mark, own)
         elif word == "fence":
@@ -315,11 +346,13 @@ class _Pass:
             return
         size = self.size(written)
         align = int(found[1]) if (found := _ALIGN.search(body)) else size
-        kind = "atomic" if atomic else {"load": "read", "store": "write"}[word]
+        kind = {"load": "read", "store": "write"}.get(word, "atomic")
+        if atomic:
+            kind = "atomic read" if word == "load" else "atomic"
         yield f"  call void @simt_watch_access(ptr {pointer}, i32 {self.site(kind, size, align, mark)})"
 
     def call(self, name: str, arguments: str, mark: str, own: set[str]) -> Iterator[str]:
-        if name.startswith(("llvm.memcpy", "llvm.memmove", "llvm.memset")):
+        if name.startswith(("llvm.memcpy", "llvm.memmove", "llvm.memset")) and not self.debug.runtimes(mark):
             given = _parts(arguments[1 : _closing(arguments, 0)])
             count = given[2].split()[-1]
             pointers = [(_pointer(given[0]), "write")]
@@ -329,14 +362,14 @@ class _Pass:
                 if pointer not in own:
                     number = self.site(kind, 0, 1, mark)
                     yield f"  call void @simt_watch_bytes(ptr {pointer}, i64 {count}, i32 {number})"
-        elif "group_barrier" in name and not name.startswith("llvm."):
+        elif name == "simt_wait_group":
             yield self.at_site("barrier", 0, 0, mark)
 
     def at_site(self, kind: str, size: int, align: int, mark: str) -> str:
         return f"  call void @simt_watch_site(i32 {self.site(kind, size, align, mark)})"
 
     def site(self, kind: str, size: int, align: int, mark: str) -> int:
-        self.sites.append(Site(kind, size, align, *self.debug.place(mark)))
+        self.sites.append(Site(kind, size, align, *self.debug.place(self.debug.users(mark))))
         return len(self.sites) - 1
 
     def type_of(self, text: str) -> tuple[str, str]:
@@ -400,8 +433,6 @@ def _sum(one: Block, other: Block) -> Block:
     return Block(
         one.flops + other.flops,
         one.transcendentals + other.transcendentals,
-        one.barriers + other.barriers,
-        one.exchanges + other.exchanges,
         one.matrix_flops + other.matrix_flops,
     )
 
@@ -416,6 +447,8 @@ def _work(line: str) -> Block:
     if fused := _FUSED.search(text):
         return Block(flops=2 * int(fused[1] or 1))
     name = called[1].strip('"')
+    if name == "simt_matrix_product":
+        return Block(matrix_flops=MATRIX_FLOPS_PER_LANE)
     if hard := _HARD.match(name):
         return Block(transcendentals=int(hard[1] or 1))
     return Block()
