@@ -85,9 +85,21 @@ def compile_object(text: str, result: Path, *, system: str, arch: str, features:
     return _run(command, folder, text)
 
 
-def link(object_file: Path, result: Path, *, system: str, arch: str) -> None:
-    """Makes a shared library of one object file. Raises CompileError, as for a kernel without definition."""
+def run(arguments: Sequence[str], folder: Path, text: str = "", *, readable: Sequence[Path] = ()) -> str:
+    """Runs clang with `arguments` on `text` (as its file "-"); returns the warnings. Raises CompileError.
+
+    It writes only below `folder` and, where this machine has a sandbox, reads only there and below `readable`.
+    """
+    return _run([str(_zig()), "clang", "--no-default-config", *arguments], folder, text, readable)
+
+
+def link(object_file: Path, result: Path, *, system: str, arch: str, others: Sequence[Path] = ()) -> None:
+    """Makes a shared library of one object file, with `others` that lie elsewhere.
+
+    Raises CompileError, as for a kernel without definition.
+    """
     folder = result.parent
+    objects = [str(object_file), *map(str, others)]
     if system == "darwin":  # lld's Mach-O linker is not in the wheel; Zig's own is, and it signs
         machine = "aarch64" if arch == "arm64" else arch
         command = [
@@ -99,11 +111,11 @@ def link(object_file: Path, result: Path, *, system: str, arch: str) -> None:
             "-nostdlib",
             "-Wl,-undefined,dynamic_lookup",
         ]
-        command += [str(object_file), "-o", str(result)]
+        command += [*objects, "-o", str(result)]
     else:
         command = [str(_zig()), "ld.lld", "-shared", "-Bsymbolic", "--no-dependent-libraries", "-z", "noexecstack"]
-        command += [str(object_file), "-o", str(result)]
-    _run(command, folder, "")
+        command += [*objects, "-o", str(result)]
+    _run(command, folder, "", others)
 
 
 def _zig() -> Path:
@@ -111,11 +123,11 @@ def _zig() -> Path:
     return Path(spec.origin).parent / "zig" if spec and spec.origin else Path("zig-not-installed")
 
 
-def _run(command: Sequence[str], folder: Path, text: str) -> str:
+def _run(command: Sequence[str], folder: Path, text: str, readable: Sequence[Path] = ()) -> str:
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "TMPDIR": str(folder)}
     environment |= {"ZIG_GLOBAL_CACHE_DIR": str(folder), "ZIG_LOCAL_CACHE_DIR": str(folder)}
     try:
-        done = confined(command, folder, text, environment)
+        done = confined(command, folder, text, environment, readable)
     except subprocess.TimeoutExpired:
         raise CompileError(f"compiling took more than {LIMIT_S} s") from None
     if done.returncode == _NOT_CONFINED and done.stderr.startswith("kernelwright sandbox:"):
@@ -127,15 +139,23 @@ def _run(command: Sequence[str], folder: Path, text: str) -> str:
 
 
 def confined(
-    command: Sequence[str], folder: Path, text: str, environment: Mapping[str, str]
+    command: Sequence[str],
+    folder: Path,
+    text: str,
+    environment: Mapping[str, str],
+    readable: Sequence[Path] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Runs a compiler that reads hostile text from its standard input, in a sandbox that leaves it only `folder`.
+
+    Of other files it may read those below `readable`.
 
     Without a sandbox on this machine it runs all the same: the flags already keep it from every file.
     """
     if sandbox.missing() is None:
         limits = sandbox.Limits(memory_bytes=_MEMORY_BYTES, cpu_s=LIMIT_S)
-        command = sandbox.command(command, readable=[_zig().parent, "/dev/urandom"], writable=[folder], limits=limits)
+        command = sandbox.command(
+            command, readable=[_zig().parent, "/dev/urandom", *readable], writable=[folder], limits=limits
+        )
     return subprocess.run(
         command,
         cwd=folder,

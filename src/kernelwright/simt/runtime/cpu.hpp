@@ -92,6 +92,8 @@ __attribute__((convergent, nomerge)) void simt_wait_simd(void (*complete)(Simd&,
 __attribute__((convergent, nomerge, const)) float __attribute__((ext_vector_type(2)))
 simt_matrix_product(float __attribute__((ext_vector_type(2))) a, float __attribute__((ext_vector_type(2))) b,
                     float __attribute__((ext_vector_type(2))) c);
+// The same for a runtime function that stands between the kernel's call, at `site`, and the wait.
+void simt_wait_at(void (*complete)(Simd&, u64), const void* site);
 void simt_run_fibers(Launch*, Worker*, void (*body)(Group&, Fiber&));
 void simt_log(const char* text, u64 bytes);
 }
@@ -99,15 +101,7 @@ void simt_log(const char* text, u64 bytes);
 // Everything that needs a fiber to stand on is in this namespace: compiling.py looks for its name.
 namespace fiber {
 
-SIMT_INLINE Group& group() {
-  char* stack;
-#if defined(__x86_64__)
-  asm("mov %%rsp, %0" : "=r"(stack));
-#else
-  asm("mov %0, sp" : "=r"(stack));
-#endif
-  return *(Group*)(u64(stack) & ~(kArenaBytes - 1));
-}
+SIMT_INLINE Group& group() { return *(Group*)(u64(__builtin_frame_address(0)) & ~(kArenaBytes - 1)); }
 SIMT_INLINE Fiber& self() { return *group().current; }
 
 // Gives `v`, waits for the lanes that came to the same place, returns what `complete` left for this lane.
@@ -307,6 +301,11 @@ matrix_product(const A* a, const B* b, float __attribute__((ext_vector_type(2)))
   using Pair = float __attribute__((ext_vector_type(2)));
   return simt_matrix_product(Pair{float(a[0]), float(a[1])}, Pair{float(b[0]), float(b[1])}, c);
 }
+
+// The first use of a library's thread-local variables in a thread allocates them, and glibc before 2.40 loses vector
+// registers on that way (its TLS descriptors). So every launch uses one before any kernel does.
+inline thread_local volatile char touched_group_variables;
+__attribute__((noinline)) inline void touch_group_variables() { touched_group_variables = 1; }
 
 // One copy for each worker thread, which runs one group at a time.
 #define SIMT_GROUP static thread_local __attribute__((used))

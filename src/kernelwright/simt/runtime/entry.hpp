@@ -88,6 +88,7 @@ struct Entry {
 
   // Threads that never wait: one after the other, in a loop that can become vector code.
   static SIMT_INLINE void loop(Launch* launch, Worker* worker) {
+    touch_group_variables();
     Launch& l = *launch;
     void* buffers[kMaxArguments];
     for (u32 i = 0; i < kMaxArguments; i++) buffers[i] = l.buffers[i];

@@ -1,0 +1,46 @@
+"""Reads LLVM assembly as far as it must be known: which functions a function reaches."""
+
+import re
+from collections.abc import Iterable
+
+_DEFINE = re.compile(r'^define [^@]*@("[^"]+"|[\w.$-]+)\(', re.MULTILINE)
+_NAME = re.compile(r'@("[^"]+"|[\w.$-]+)')
+
+_WAITING = ("simt_wait_", "simt_matrix_product", "simt_log")
+_FIBER = "4simt5fiber"
+"""The mangled namespace of what stands on a fiber, though it may not wait (runtime/cpu.hpp)."""
+
+
+def references(text: str) -> dict[str, frozenset[str]]:
+    """For each function of a module the names it mentions, its own among them."""
+    starts = list(_DEFINE.finditer(text))
+    found = {}
+    for match in starts:
+        end = text.find("\n}", match.end())
+        found[match[1]] = frozenset(_NAME.findall(text, match.start(), end))
+    return found
+
+
+def reached(references: dict[str, frozenset[str]], start: str) -> set[str]:
+    """Every name that `start` mentions, directly or through functions of the module."""
+    seen, waiting = {start}, [start]
+    while waiting:
+        for name in references.get(waiting.pop(), ()):
+            if name not in seen:
+                seen.add(name)
+                waiting.append(name)
+    return seen
+
+
+def waits(names: Iterable[str]) -> bool:
+    """Whether code that reaches `names` may need other threads to run before it goes on."""
+    return any(name.startswith(_WAITING) or _FIBER in name for name in names)
+
+
+def without(text: str, names: Iterable[str]) -> str:
+    """The module with `names` made internal, so that the compiler drops them and what only they use."""
+    for name in names:
+        text = re.sub(
+            rf"^define (?:dso_local )?(void @{re.escape(name)}\()", r"define internal \1", text, flags=re.MULTILINE
+        )
+    return text

@@ -1,0 +1,184 @@
+"""Compiles the entries of a Unit for a host, once for each content."""
+
+import re
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from kernelwright.errors import MissingError, UnknownNameError, UsageError
+from kernelwright.records import digest
+from kernelwright.simt import assembly, glue, store
+from kernelwright.simt.library import Library
+from kernelwright.simt.unit import Entry, Unit
+from kernelwright.toolchain import clang
+from kernelwright.toolchain.features import arch, features, flags
+
+RUNTIME = Path(__file__).parent / "runtime"
+
+FLAGS = (
+    "-std=gnu++20",
+    "-O3",
+    "-ffreestanding",
+    "-fPIC",
+    "-nostdinc",
+    "-fvisibility=hidden",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-threadsafe-statics",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=fast",
+    "-fno-ident",
+    "-fno-color-diagnostics",
+    "-ferror-limit=12",
+    "-Werror=date-time",
+)
+"""Of every compilation here. Contraction over statements is what GPU compilers do; a Unit's own flags come after."""
+
+_KERNEL_FLAGS = ("-fno-gnu-inline-asm",)
+# Where lanes meet is the return address of a call, so no call may be copied into two branches. In LLVM's assembly
+# "convergent" sees to that; the code generator doesn't know the word.
+_NO_COPIES = tuple(
+    word
+    for option in ("-disable-tail-duplicate", "-disable-early-taildup", "-tail-dup-placement=false")
+    for word in ("-mllvm", option)
+)
+_RUNTIME_FLAGS = ("-fomit-frame-pointer", "-fno-strict-aliasing", "-w")
+
+
+def build(
+    unit: Unit,
+    entry_names: Iterable[str],
+    *,
+    host: Literal["cpu", "cuda"] = "cpu",
+    check: bool = False,
+    count: bool = False,
+) -> Library:
+    """The named entries of `unit`, compiled for `host`. Raises CompileError, MissingError, UnknownNameError."""
+    if host not in ("cpu", "cuda"):
+        raise UsageError(f"no host is called {host!r}; there are cpu and cuda")
+    known = {entry.name: entry for entry in unit.entries}
+    names = sorted(set(entry_names))
+    for name in names:
+        if name not in known:
+            raise UnknownNameError("kernel", name, known)
+    entries = tuple(known[name] for name in names)
+    if host == "cuda":
+        raise MissingError("entries cannot be built for NVIDIA GPUs yet; use host='cpu'")
+    return _build_cpu(unit, entries)
+
+
+def _build_cpu(unit: Unit, entries: Sequence[Entry]) -> Library:
+    from kernelwright.simt import cpu
+
+    reason = clang.missing()
+    if reason:
+        raise MissingError(reason)
+    key = digest("simt", "cpu", unit.digest, tuple(entry.name for entry in entries), _machine())
+
+    def make(folder: Path) -> tuple[dict, Iterable[Path]]:
+        start = time.monotonic()
+        text, log, read = assemble(unit, entries, folder)
+        calls = assembly.references(text)
+        modes = [
+            "fiber" if assembly.waits(assembly.reached(calls, f"simt_loop_{i}")) else "loop" for i in _range(entries)
+        ]
+        unwanted = [f"simt_{'loop' if mode == 'fiber' else 'fiber'}_{i}" for i, mode in enumerate(modes)]
+        object_file = to_object(assembly.without(text, unwanted), folder)
+        runtime = runtime_objects(unit.simd_width) if "fiber" in modes else []
+        clang.link(object_file, folder / "library.so", system=sys.platform, arch=arch(), others=runtime)
+        for path in folder.iterdir():
+            if path.name != "library.so":
+                path.unlink()
+        return {"modes": modes, "log": log, "seconds": round(time.monotonic() - start, 3)}, read
+
+    stored = store.recall_or(key, make)
+    return cpu.library(stored.folder / "library.so", entries, stored)
+
+
+def _range(entries: Sequence[Entry]) -> range:
+    return range(len(entries))
+
+
+def assemble(unit: Unit, entries: Sequence[Entry], folder: Path) -> tuple[str, str, list[Path]]:
+    """The unit with its glue as LLVM assembly before any optimisation; the warnings; the files it includes."""
+    result, reads = folder / "raw.ll", folder / "raw.d"
+    arguments = [*_platform(), *FLAGS, *_KERNEL_FLAGS, f"-DSIMT_WIDTH={unit.simd_width}", *unit.flags]
+    arguments += [f"-I{RUNTIME}", *(f"-I{path}" for path in unit.include_dirs)]
+    arguments += ["-Xclang", "-disable-llvm-passes", "-emit-llvm", "-S", "-MD", "-MF", str(reads), "-x", "c++", "-"]
+    text = unit.text + '\n# 1 "entries" 3\n#include "simt.hpp"\n' + glue.cpu(entries)
+    readable = [RUNTIME, *map(Path, unit.include_dirs)]
+    log = clang.run([*arguments, "-o", str(result)], folder, text, readable=readable)
+    return result.read_text(), log, _included(reads.read_text())
+
+
+def to_object(text: str, folder: Path) -> Path:
+    """Optimises LLVM assembly and makes an object file of it."""
+    result = folder / "kernel.o"
+    clang.run([*_platform(), *FLAGS, *_NO_COPIES, "-w", "-x", "ir", "-c", "-", "-o", str(result)], folder, text)
+    return result
+
+
+@cache
+def runtime_objects(width: int) -> tuple[Path, ...]:
+    """The compiled fibers and matrix products, for SIMD groups of `width`."""
+    names = ("fibers", "products")
+
+    def make(folder: Path) -> tuple[dict, Iterable[Path]]:
+        for name in names:
+            _compile_runtime(name, folder, (f"-DSIMT_WIDTH={width}",))
+        return {}, ()
+
+    folder = store.recall_or(digest("simt", "runtime", width, _machine()), make).folder
+    return tuple(folder / f"{name}.o" for name in names)
+
+
+@cache
+def pool_library() -> Path:
+    """The shared library of worker threads."""
+
+    def make(folder: Path) -> tuple[dict, Iterable[Path]]:
+        _compile_runtime("pool", folder, ())
+        clang.link(folder / "pool.o", folder / "pool.so", system=sys.platform, arch=arch())
+        return {}, ()
+
+    return store.recall_or(digest("simt", "pool", _machine()), make).folder / "pool.so"
+
+
+def _compile_runtime(name: str, folder: Path, more: Sequence[str]) -> None:
+    arguments = [*_platform(), *FLAGS, *_RUNTIME_FLAGS, *more, f"-I{RUNTIME}", "-x", "c++", "-c", "-"]
+    if arch() == "x86_64":
+        arguments.append("-mno-red-zone")  # fibers.cpp pushes below what the compiler believes is the top
+    text = (RUNTIME / f"{name}.cpp").read_text()
+    clang.run([*arguments, "-o", str(folder / f"{name}.o")], folder, text, readable=[RUNTIME])
+
+
+def _platform() -> list[str]:
+    words = ["-target", clang.triple(sys.platform, arch()), *flags(arch(), features())]
+    if arch() == "x86_64" and sys.platform == "linux":
+        words.append("-mtls-dialect=gnu2")  # else group variables need static thread space, of which dlopen has little
+    return words
+
+
+@cache
+def _machine() -> str:
+    """Names everything beside the unit that decides what comes out."""
+    return digest(
+        clang.compiler(), sys.platform, arch(), features(), FLAGS, runtime_digest(), Path(__file__).read_text()
+    )
+
+
+@cache
+def runtime_digest() -> str:
+    """Names the content of runtime/."""
+    return digest(*((path.name, path.read_text()) for path in sorted(RUNTIME.iterdir()) if path.is_file()))
+
+
+def _included(makefile: str) -> list[Path]:
+    """The files named in a dependency file, ours left out: runtime_digest names those."""
+    words = re.findall(r"(?:\\ |[^\s\\])+", makefile.partition(":")[2])
+    paths = [Path(word.replace("\\ ", " ")) for word in words if word != "-"]
+    return [path for path in paths if path.is_file() and RUNTIME not in path.resolve().parents]

@@ -1,0 +1,299 @@
+// Runs the threads of one group as fibers on one worker thread. Compiled once and linked to every entry that waits.
+//
+// Order is fixed: lanes of a SIMD group from the lowest, SIMD groups from the lowest, so a run repeats bit by bit. Lanes
+// that wait in several places meet at the lowest address first, which in compiled code is the branch before the join.
+#include "simt.hpp"
+
+namespace simt {
+namespace {
+
+// Saves what a call must keep (the clobbers make the compiler save the rest), leaves through a jump instead of a return:
+// all fibers of a group leave from the same place to the same place, so the processor predicts it.
+SIMT_INLINE void change(void** from, void* to) {
+#if defined(__x86_64__)
+  asm volatile(
+      "lea 1f(%%rip), %%rax\n\t"
+      "push %%rbp\n\t"
+      "push %%rax\n\t"
+      "mov %%rsp, (%%rdi)\n\t"
+      "mov %%rsi, %%rsp\n\t"
+      "pop %%rax\n\t"
+      "jmp *%%rax\n"
+      "1:\n\t"
+      "pop %%rbp"
+      : "+D"(from), "+S"(to)
+      :
+      : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2", "xmm3",
+        "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory",
+        "cc");
+#else
+  register void** f asm("x0") = from;
+  register void* t asm("x1") = to;
+  asm volatile(
+      "adr x2, 1f\n\t"
+      "stp x29, x2, [sp, #-32]!\n\t"
+      "str x19, [sp, #16]\n\t"
+      "mov x3, sp\n\t"
+      "str x3, [x0]\n\t"
+      "mov sp, x1\n\t"
+      "ldp x29, x2, [sp]\n\t"
+      "ldr x19, [sp, #16]\n\t"
+      "add sp, sp, #32\n\t"
+      "br x2\n"
+      "1:"
+      : "+r"(f), "+r"(t)
+      :
+      : "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x20",
+        "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7",
+        "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23",
+        "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "memory", "cc");
+#endif
+}
+
+constexpr u64 kCanary = 0x6b77736b63617473;
+
+char* stack_low(Group& g, u32 i) { return (char*)&g + kGroupBytes + u64(i) * kStackBytes; }
+
+[[noreturn]] void fiber_main();
+
+// A new stack that starts in fiber_main. Tops are spread over 32 KiB: at equal strides all would fall into the same sets of
+// the caches.
+void* fresh_stack(Group& g, u32 stack) {
+  char* top = stack_low(g, stack) + kStackBytes - 64 - (stack * 37 % 257) * 128;
+  void** s = (void**)((u64)top & ~63ul);
+#if defined(__x86_64__)
+  *--s = nullptr;  // the return address that nobody uses; leaves the stack as a call does
+  *--s = (void*)&fiber_main;
+#else
+  s -= 4;
+  s[0] = nullptr, s[1] = (void*)&fiber_main, s[2] = nullptr;
+#endif
+  return s;
+}
+
+// The fiber to run instead of the current one, which waits.
+SIMT_INLINE void enter(Group& g, Fiber& from, Fiber& to) {
+  if (&from == &to) return;
+  g.current = &to;
+  g.switches++;
+  if (__builtin_expect(!to.started, 0)) {
+    to.started = true;
+    to.stack = g.free_stack[--g.free_stacks];
+    to.stack_pointer = fresh_stack(g, to.stack);
+  }
+  change(&from.stack_pointer, to.stack_pointer);
+}
+
+[[noreturn]] void leave(Group& g) {
+  void* nowhere;
+  change(&nowhere, g.worker_stack_pointer);
+  __builtin_unreachable();
+}
+
+[[noreturn]] void fail(Group& g, Fault fault) {
+  u32 none = 0;
+  if (__atomic_compare_exchange_n(&g.launch->fault, &none, u32(fault), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    g.launch->fault_group = g.at;
+  leave(g);
+}
+
+// Lets the lanes of `s` that wait at one place go on.
+void meet(Group& g, Simd& s) {
+  u64 lanes = s.waiting;
+  if (s.mixed) {
+    const void* site = nullptr;
+    for (u64 rest = s.waiting; rest; rest &= rest - 1) {
+      const void* other = s.fibers[__builtin_ctzl(rest)].site;
+      if (!site || other < site) site = other;
+    }
+    lanes = 0;
+    for (u64 rest = s.waiting; rest; rest &= rest - 1) {
+      u32 i = __builtin_ctzl(rest);
+      if (s.fibers[i].site == site) lanes |= 1ul << i;
+    }
+  }
+  g.exchanges++;
+  auto complete = s.fibers[__builtin_ctzl(lanes)].complete;
+  if (complete) complete(s, lanes);
+  s.waiting &= ~lanes;
+  s.ready |= lanes;
+  s.mixed = s.waiting != 0;
+}
+
+// Some fiber that can run when none of `s` can at once, or null when all threads of the group are done.
+__attribute__((noinline)) Fiber* next_of_group(Group& g, Simd& s, Fiber* self) {
+  Simd* at = &s;
+  if (!s.waiting) {
+    at = nullptr;
+    for (u32 i = 0; i < g.simds && !at; i++)
+      if (g.simd[i].ready | g.simd[i].waiting) at = &g.simd[i];
+    if (!at) {
+      if (!g.live) return nullptr;
+      if (g.barrier_mixed) fail(g, Fault::divergent_barrier);
+      g.barriers++;
+      g.waiting_at_barrier = 0;
+      for (u32 i = 0; i < g.simds; i++) {
+        g.simd[i].ready = g.simd[i].at_barrier;
+        g.simd[i].at_barrier = 0;
+      }
+      if (self && (s.ready >> self->lane & 1)) return self;
+      for (u32 i = 0; i < g.simds && !at; i++)
+        if (g.simd[i].ready) at = &g.simd[i];
+    }
+  }
+  if (!at->ready) meet(g, *at);
+  if (self && self->simd == at && (at->ready >> self->lane & 1)) return self;
+  return at->fibers + __builtin_ctzl(at->ready);
+}
+
+[[noreturn]] void fiber_main() {
+  for (;;) {
+    Group& g = fiber::group();
+    Fiber& f = *g.current;
+    g.body(g, f);
+    // The body may have gone through other stacks; this one is free as soon as it is left.
+    Simd& s = *f.simd;
+    u64 lane = 1ul << f.lane;
+    s.live &= ~lane;
+    s.ready &= ~lane;
+    g.live--;
+    Fiber* to = s.ready ? s.fibers + __builtin_ctzl(s.ready) : next_of_group(g, s, nullptr);
+    if (!to) leave(g);
+    if (!to->started) {  // goes on where this thread ended
+      to->started = true;
+      to->stack = f.stack;
+      g.current = to;
+      continue;
+    }
+    g.free_stack[g.free_stacks++] = u16(f.stack);
+    g.current = to;
+    g.switches++;
+    change(&f.stack_pointer, to->stack_pointer);
+    __builtin_unreachable();
+  }
+}
+
+Position group_size_at(Position group, Position whole, Position grid) {
+  auto side = [](u32 at, u32 whole, u32 grid) { return grid - at * whole < whole ? grid - at * whole : whole; };
+  return {side(group.x, whole.x, grid.x), side(group.y, whole.y, grid.y), side(group.z, whole.z, grid.z)};
+}
+
+// Sets up the fibers of a group whose size differs from the last one's.
+void lay_out(Group& g) {
+  u32 index = 0;
+  for (u32 z = 0; z < g.size.z; z++)
+    for (u32 y = 0; y < g.size.y; y++)
+      for (u32 x = 0; x < g.size.x; x++, index++) {
+        Fiber& f = g.fibers[index];
+        f.position = {x, y, z};
+        f.index = index;
+        f.lane = index % SIMT_WIDTH;
+        f.simd = &g.simd[index / SIMT_WIDTH];
+      }
+  g.threads = index;
+  g.simds = (index + SIMT_WIDTH - 1) / SIMT_WIDTH;
+}
+
+void run_group(Group& g) {
+  for (u32 i = 0; i < g.threads; i++) g.fibers[i].started = false;
+  for (u32 i = 0; i < g.simds; i++) {
+    Simd& s = g.simd[i];
+    u32 lanes = g.threads - i * SIMT_WIDTH;
+    s.live = lanes >= SIMT_WIDTH ? ~0ul >> (64 - SIMT_WIDTH) : (1ul << lanes) - 1;
+    s.ready = s.live;
+    s.waiting = s.at_barrier = 0;
+    s.mixed = false;
+    s.first = i * SIMT_WIDTH;
+    s.fibers = &g.fibers[s.first];
+  }
+  g.live = g.threads;
+  g.waiting_at_barrier = 0;
+  g.barrier_mixed = false;
+  g.free_stacks = kMaxThreads;
+  for (u32 i = 0; i < kMaxThreads; i++) g.free_stack[i] = u16(kMaxThreads - 1 - i);
+  Fiber& f = g.fibers[0];
+  f.started = true;
+  f.stack = g.free_stack[--g.free_stacks];
+  g.current = &f;
+  change(&g.worker_stack_pointer, fresh_stack(g, f.stack));
+}
+
+SIMT_INLINE void wait(void (*complete)(Simd&, u64), const void* site) {
+  Group& g = fiber::group();
+  Fiber& f = *g.current;
+  Simd& s = *f.simd;
+  f.site = site;
+  f.complete = complete;
+  if (!s.waiting)
+    s.site = site;
+  else if (s.site != site)
+    s.mixed = true;
+  u64 lane = 1ul << f.lane;
+  s.waiting |= lane;
+  s.ready &= ~lane;
+  enter(g, f, s.ready ? s.fibers[__builtin_ctzl(s.ready)] : *next_of_group(g, s, &f));
+}
+
+}  // namespace
+
+extern "C" {
+
+void simt_wait_simd(void (*complete)(Simd&, u64)) { wait(complete, __builtin_return_address(0)); }
+void simt_wait_at(void (*complete)(Simd&, u64), const void* site) { wait(complete, site); }
+
+void simt_wait_group() {
+  Group& g = fiber::group();
+  Fiber& f = *g.current;
+  Simd& s = *f.simd;
+  const void* site = __builtin_return_address(0);
+  f.site = site;
+  if (!g.waiting_at_barrier)
+    g.barrier_site = site;
+  else if (g.barrier_site != site)
+    g.barrier_mixed = true;
+  g.waiting_at_barrier++;
+  u64 lane = 1ul << f.lane;
+  s.at_barrier |= lane;
+  s.ready &= ~lane;
+  enter(g, f, s.ready ? s.fibers[__builtin_ctzl(s.ready)] : *next_of_group(g, s, &f));
+}
+
+void simt_log(const char* text, u64 bytes) {
+  Launch& l = *fiber::group().launch;
+  u64 at = __atomic_fetch_add(&l.log_bytes, bytes, __ATOMIC_RELAXED);
+  for (u64 i = 0; i < bytes && at + i < l.log_capacity; i++) l.log[at + i] = text[i];
+}
+
+void simt_run_fibers(Launch* launch, Worker* worker, void (*body)(Group&, Fiber&)) {
+  Launch& l = *launch;
+  Group& g = *worker->group;
+  g.launch = launch;
+  g.body = body;
+  g.memory = (char*)&g + sizeof(Group);
+  g.switches = g.barriers = g.exchanges = 0;
+  g.size = {0, 0, 0};
+  touch_group_variables();
+  for (u32 i = 0; i < kMaxThreads; i++) *(u64*)stack_low(g, i) = kCanary;
+  while (!__atomic_load_n(&l.fault, __ATOMIC_RELAXED)) {
+    u64 first = __atomic_fetch_add(&l.next, l.chunk, __ATOMIC_RELAXED);
+    if (first >= l.total) break;
+    u64 last = first + l.chunk < l.total ? first + l.chunk : l.total;
+    for (u64 i = first; i < last && !__atomic_load_n(&l.fault, __ATOMIC_RELAXED); i++) {
+      g.at = {u32(i % l.groups.x), u32(i / l.groups.x % l.groups.y), u32(i / l.groups.x / l.groups.y)};
+      Position size = group_size_at(g.at, l.group, l.grid);
+      if (size.x != g.size.x || size.y != g.size.y || size.z != g.size.z) {
+        g.size = size;
+        lay_out(g);
+      }
+      run_group(g);
+    }
+  }
+  for (u32 i = 0; i < kMaxThreads; i++)
+    if (*(u64*)stack_low(g, i) != kCanary) l.fault = u32(Fault::stack_overflow);
+  __atomic_fetch_add(&l.switches, g.switches, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&l.barriers, g.barriers, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&l.exchanges, g.exchanges, __ATOMIC_RELAXED);
+}
+
+}  // extern "C"
+}  // namespace simt
