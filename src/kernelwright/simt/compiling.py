@@ -10,7 +10,7 @@ from typing import Literal
 
 from kernelwright.errors import MissingError, UnknownNameError, UsageError
 from kernelwright.records import digest
-from kernelwright.simt import assembly, glue, store
+from kernelwright.simt import assembly, glue, matrices, store
 from kernelwright.simt.library import Library
 from kernelwright.simt.unit import Entry, Unit
 from kernelwright.toolchain import clang
@@ -118,8 +118,17 @@ def assemble(unit: Unit, entries: Sequence[Entry], folder: Path) -> tuple[str, s
 def to_object(text: str, folder: Path) -> Path:
     """Optimises LLVM assembly and makes an object file of it."""
     result = folder / "kernel.o"
+    if "@simt_matrix_product(" in text:
+        text = matrices.joined(optimised(text, folder))
     clang.run([*_platform(), *FLAGS, *_NO_COPIES, "-w", "-x", "ir", "-c", "-", "-o", str(result)], folder, text)
     return result
+
+
+def optimised(text: str, folder: Path) -> str:
+    """LLVM assembly after all passes that don't depend on a machine's code."""
+    result = folder / "optimised.ll"
+    clang.run([*_platform(), *FLAGS, "-w", "-x", "ir", "-emit-llvm", "-S", "-", "-o", str(result)], folder, text)
+    return result.read_text()
 
 
 @cache

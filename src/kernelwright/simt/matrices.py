@@ -1,0 +1,123 @@
+"""Lets many matrix products wait once: in optimised LLVM assembly, products of a block that don't need each other join.
+
+One product of a SIMD group costs one meeting of its lanes, so a switch for each lane. A GEMM has sixteen independent ones
+in a row; joined, sixteen products cost one meeting (runtime/products.cpp). simt_matrix_product reads and writes no memory
+as far as the compiler is told, so it may move down to the last product that its block can do without its result.
+"""
+
+import re
+from collections.abc import Iterator
+
+_ONE = "simt_matrix_product"
+_MANY = "simt_matrix_products"
+_MOST = 64
+"""Products in one meeting (runtime/products.cpp)."""
+
+_PAIR = "(?:double|<2 x float>)"  # what the calling conventions make of two floats
+_VALUE = r"(?:noundef )?(%[\w.-]+|[^,%()]+)"
+_PRODUCT = re.compile(
+    rf"^  (%[\w.-]+) = (?:tail |notail )?call [^@]*?({_PAIR}) @{_ONE}"
+    rf"\({_PAIR} {_VALUE}, {_PAIR} {_VALUE}, {_PAIR} {_VALUE}\)"
+)
+_RESULT = re.compile(r"^  (%[\w.-]+) = ([\w.]+)")
+_LOCAL = re.compile(r"%[\w.-]+")
+_PURE = frozenset(
+    "bitcast extractelement insertelement shufflevector fadd fsub fmul fneg fdiv fptrunc fpext select fcmp trunc zext "
+    "sext add sub mul and or xor shl lshr ashr icmp getelementptr freeze".split()
+)
+
+
+def joined(text: str) -> str:
+    """The module with its products joined; unchanged if it has none that can be."""
+    if f"@{_ONE}(" not in text:
+        return text
+    result: list[str] = []
+    body: list[str] | None = None
+    for line in text.splitlines():
+        if line.startswith("define "):
+            body = [line]
+        elif body is not None:
+            body.append(line)
+            if line == "}":
+                result += _function(body)
+                body = None
+        else:
+            result.append(line)
+    if not any(line.startswith("declare") and f"@{_MANY}(" in line for line in result):
+        result.append(f"declare void @{_MANY}(ptr, i32) convergent nomerge")
+    return "\n".join(result) + "\n"
+
+
+def _function(lines: list[str]) -> list[str]:
+    block = _Block()
+    out: list[str] = []
+    for line in lines:
+        out += block.take(line)
+    if not block.most:
+        return lines
+    return _named(out, f"  %simt.products = alloca [{3 * block.most} x i64], align 32")
+
+
+def _named(lines: list[str], first: str) -> list[str]:
+    """The function with `first` as its first instruction and names for numbers, which would have to come in order."""
+    numbers = [int(number) for number in re.findall(r"%(\d+)", lines[0])]
+    body = lines[1:]
+    if not re.match(r'(?:[\w.$-]+|"[^"]*"):', body[0]):  # the entry block's own number stands nowhere
+        body.insert(0, f"{max(numbers, default=-1) + 1}:")
+    body.insert(1, first)
+    body = [re.sub(r"^(\d+):", r"v\1:", line) for line in body]
+    return [re.sub(r"%(\d+)\b", r"%v\1", line) for line in [lines[0], *body]]
+
+
+class _Block:
+    """Walks down a block, holding back products and what only computes with their results."""
+
+    def __init__(self) -> None:
+        self.most = 0  # products in the largest meeting
+        self._meetings = 0
+        self._products: list[re.Match[str]] = []
+        self._after: list[str] = []
+        self._names: set[str] = set()  # results not there yet
+
+    def take(self, line: str) -> Iterator[str]:
+        """The lines that can be written once `line` is known."""
+        product = _PRODUCT.match(line)
+        result = _RESULT.match(line)
+        used = set(_LOCAL.findall(line.partition(" = ")[2] if result else line))
+        if product:
+            if used & self._names or len(self._products) == _MOST:
+                yield from self._meet()
+            self._products.append(product)
+            self._names.add(product[1])
+        elif result and result[2] in _PURE:
+            if used & self._names:
+                self._after.append(line)
+                self._names.add(result[1])
+            else:
+                yield line
+        else:
+            ends = not line.startswith("  ") or not (result and result[2] == "load") and "store" not in line[:8]
+            if self._products and (ends or used & self._names):
+                yield from self._meet()
+            yield line
+
+    def _meet(self) -> Iterator[str]:
+        products, self._products = self._products, []
+        count = len(products)
+        if count == 1:
+            yield products[0].string
+        elif count:
+            self.most = max(self.most, count)
+            self._meetings += 1
+            name = f"%simt.products.{self._meetings}"
+            for i, product in enumerate(products):
+                for j in range(3):
+                    at = f"{name}.{3 * i + j}"
+                    yield f"  {at} = getelementptr inbounds i64, ptr %simt.products, i64 {3 * i + j}"
+                    yield f"  store {product[2]} {product[3 + j]}, ptr {at}, align 8"
+            yield f"  call void @{_MANY}(ptr %simt.products, i32 {count}) convergent nomerge"
+            for i, product in enumerate(products):
+                yield f"  {product[1]} = load {product[2]}, ptr {name}.{3 * i + 2}, align 8"
+        yield from self._after
+        self._after = []
+        self._names = set()
