@@ -96,6 +96,13 @@ simt_matrix_product(float __attribute__((ext_vector_type(2))) a, float __attribu
 void simt_wait_at(void (*complete)(Simd&, u64), const void* site);
 void simt_run_fibers(Launch*, Worker*, void (*body)(Group&, Fiber&));
 void simt_log(const char* text, u64 bytes);
+#ifdef SIMT_WATCH
+void simt_watch_group_begin(Group&);
+void simt_watch_group_end();
+void simt_watch_flags(u32 flags);
+void simt_watch_barrier();
+void simt_watch_simd(u32 index);
+#endif
 }
 
 // Everything that needs a fiber to stand on is in this namespace: compiling.py looks for its name.
@@ -226,7 +233,15 @@ SIMT_INLINE Position thread_in_grid() {
   return {g.x * s.x + t.x, g.y * s.y + t.y, g.z * s.z + t.z};
 }
 
+// In a watched build check.cpp is told of what orders memory; flags: 1 that of the device, 2 that of the group.
+#ifdef SIMT_WATCH
+SIMT_INLINE void group_barrier(u32 flags = 0) {
+  simt_watch_flags(flags);
+  simt_wait_group();
+}
+#else
 SIMT_INLINE void group_barrier(u32 = 0) { simt_wait_group(); }
+#endif
 SIMT_INLINE void simd_barrier(u32 = 0) { simt_wait_simd(nullptr); }
 SIMT_INLINE void fence(int = 0, int = 0) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 

@@ -113,6 +113,9 @@ void meet(Group& g, Simd& s) {
     }
   }
   g.exchanges++;
+#ifdef SIMT_WATCH
+  simt_watch_simd(s.first / SIMT_WIDTH);
+#endif
   auto complete = s.fibers[__builtin_ctzl(lanes)].complete;
   if (complete) complete(s, lanes);
   s.waiting &= ~lanes;
@@ -129,6 +132,10 @@ __attribute__((noinline)) Fiber* next_of_group(Group& g, Simd& s, Fiber* self) {
       if (g.simd[i].ready | g.simd[i].waiting) at = &g.simd[i];
     if (!at) {
       if (!g.live) return nullptr;
+#ifdef SIMT_WATCH
+      simt_watch_barrier();  // tells of threads that wait elsewhere, with the user's lines, and goes on
+      g.barrier_mixed = false;
+#endif
       if (g.barrier_mixed) fail(g, Fault::divergent_barrier);
       g.barriers++;
       g.waiting_at_barrier = 0;
@@ -215,7 +222,13 @@ void run_group(Group& g) {
   f.started = true;
   f.stack = g.free_stack[--g.free_stacks];
   g.current = &f;
+#ifdef SIMT_WATCH
+  simt_watch_group_begin(g);
+#endif
   change(&g.worker_stack_pointer, fresh_stack(g, f.stack));
+#ifdef SIMT_WATCH
+  simt_watch_group_end();
+#endif
 }
 
 SIMT_INLINE void wait(void (*complete)(Simd&, u64), const void* site) {
