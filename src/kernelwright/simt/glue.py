@@ -14,7 +14,7 @@ def cpu(entries: Sequence[Entry]) -> str:
     lines = ["", '# 1 "entries" 3']
     for i, entry in enumerate(entries):
         name = f"simt::Entry<{_arguments(entry)}>"
-        start = 'extern "C" __attribute__((visibility("default"))) void'
+        start = 'extern "C" SIMT_EXPORT void'
         lines += [
             f"{start} simt_loop_{i}(simt::Launch* l, simt::Worker* w) {{ {name}::loop(l, w); }}",
             f"{start} simt_fiber_{i}(simt::Launch* l, simt::Worker* w) {{ simt_run_fibers(l, w, &{name}::thread); }}",

@@ -34,6 +34,13 @@
 #define SIMT_WIDTH 32
 #endif
 
+// Before what the host finds by name. In clang's SYCL device mode, where address spaces are types, nothing else is emitted.
+#ifdef __SYCL_DEVICE_ONLY__
+#define SIMT_EXPORT [[clang::sycl_external]] __attribute__((visibility("default")))
+#else
+#define SIMT_EXPORT __attribute__((visibility("default")))
+#endif
+
 #define SIMT_INLINE inline __attribute__((always_inline))
 
 namespace simt {
