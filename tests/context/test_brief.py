@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from kernelwright.context import brief
+from kernelwright.context import brief, languages_of, profile_text
 from kernelwright.context.section import cut, fenced
+from kernelwright.errors import UnknownNameError
 from kernelwright.plugins import members
 from kernelwright.records import (
+    Brief,
     Candidate,
     Comparison,
     Constant,
@@ -68,15 +70,19 @@ def parent(
     return Parent(candidate, verdict)
 
 
+def section(told: Brief, name: str) -> str:
+    return next(item.text for item in told.sections if item.name == name)
+
+
 def test_sections_in_order() -> None:
     told = brief(PROBLEM, "cpu", FACTS, [parent("a")], 30.0, 3)
-    assert [section.name for section in told.sections] == ["problem", "facts", "history"]
+    assert [section.name for section in told.sections] == ["form", "problem", "language", "facts", "history", "profile"]
     assert (told.target, told.budget_s, told.attempts) == ("cpu", 30.0, 3)
-    assert list(members("context", "Section")) == ["facts", "history", "problem"]
+    assert list(members("context", "Section")) == ["facts", "form", "history", "language", "problem", "profile"]
 
 
 def test_no_history_no_section() -> None:
-    assert [section.name for section in brief(PROBLEM, "cpu", FACTS).sections] == ["problem", "facts"]
+    assert [section.name for section in brief(PROBLEM, "null", FACTS).sections] == ["form", "problem", "facts"]
 
 
 def test_the_problem_is_told() -> None:
@@ -86,7 +92,7 @@ def test_the_problem_is_told() -> None:
         numerics=Numerics(True, autocast="bfloat16"),
         opaque="it branches",
     )
-    text = brief(scaled, "cpu", FACTS).sections[0].text
+    text = section(brief(scaled, "cpu", FACTS), "problem")
     for words in (
         "class Model: ...",
         "forward(x, [n, 3], y=y, z=z)",
@@ -102,12 +108,12 @@ def test_the_problem_is_told() -> None:
 
 
 def test_the_users_own_text_comes_first() -> None:
-    text = brief(replace(PROBLEM, readable="class Mine: ..."), "cpu", FACTS).sections[0].text
+    text = section(brief(replace(PROBLEM, readable="class Mine: ..."), "cpu", FACTS), "problem")
     assert text.index("class Mine") < text.index("class Model")
 
 
 def test_facts() -> None:
-    text = brief(PROBLEM, "cpu", FACTS).sections[1].text
+    text = section(brief(PROBLEM, "cpu", FACTS), "facts")
     for words in (
         "a chip",
         "2 threads",
@@ -121,7 +127,7 @@ def test_facts() -> None:
 
 def test_history() -> None:
     parents = [parent("best", text="the best text"), parent("bad", Status.WRONG_VALUES, log="it said no")]
-    text = brief(PROBLEM, "cpu", FACTS, parents).sections[2].text
+    text = section(brief(PROBLEM, "cpu", FACTS, parents), "history")
     for words in ("2.00x over eager (1.90 to 2.10)", "row 3 is off by 0.2", "it said no", "the best text", "10.0 us"):
         assert words in text
 
@@ -143,3 +149,38 @@ def test_cut_keeps_whole_lines_and_says_so() -> None:
 
 def test_a_fence_is_longer_than_what_it_holds() -> None:
     assert fenced("a\n```\nb").startswith("````python\n")
+
+
+@pytest.mark.parametrize("language", ["cpp", "metal", "cuda", "triton", "hip", "sycl"])
+def test_every_language_has_notes(language: str) -> None:
+    device, languages = languages_of(language)
+    told = brief(PROBLEM, device, FACTS, languages=languages, without=["facts", "problem"])
+    assert [item.name for item in told.sections] == ["form", "language"]
+    assert f'language="{language}"' in section(told, "form") and len(section(told, "language")) > 500
+    assert section(told, "language").isascii()
+
+
+def test_a_profile_holds_what_the_verdict_knows() -> None:
+    best = parent("best")
+    known = replace(
+        best.verdict,
+        prepare_us=7.0,
+        ledger=(("softmax", 0.75), ("aten::mm", 0.25)),
+        findings=(Finding("physics", True, "4x the floor"), Finding("values", True, "right")),
+    )
+    text = profile_text(Parent(best.candidate, known), FACTS)
+    for words in (
+        "one call takes 10.0 us",
+        "prepare() takes 7.0 us",
+        "75% of the time: softmax",
+        "physics: 4x the floor",
+    ):
+        assert words in text
+    assert "right" not in text
+    hosted = replace(best.verdict, timing=None, native=False, comparisons=())
+    assert "stands in for cpu" in profile_text(Parent(best.candidate, hosted), FACTS)
+
+
+def test_a_section_that_there_is_not() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean history"):
+        brief(PROBLEM, "cpu", FACTS, without=["histry"])

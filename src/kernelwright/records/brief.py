@@ -38,6 +38,8 @@ class Brief:
     budget_s: float = 60.0
     attempts: int = 8
     """How many candidates the writer may submit."""
+    languages: tuple[str, ...] = ()
+    """Languages for kernels, as "cpp", the preferred one first; empty where none is known for the target."""
 
     def text(self) -> str:
         """The sections as one Markdown text."""
