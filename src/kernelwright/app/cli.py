@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from kernelwright import __version__
-from kernelwright.app import bench, judge, listing, optimize, report
+from kernelwright.app import agent, bench, brief, judge, listing, mcp, optimize, report
 from kernelwright.errors import KernelwrightError, MissingError, UsageError
 
 app = typer.Typer(
@@ -26,10 +26,12 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (optimize.optimize, judge.judge, bench.bench, report.report):
+for verb in (optimize.optimize, judge.judge, bench.bench, report.report, brief.brief):
     app.command(epilog=verb.__globals__["EXAMPLE"])(verb)
 for verb in (listing.targets, listing.writers, listing.checks):
     app.command(epilog=f"Example: kernelwright {verb.__name__} --json -")(verb)
+app.add_typer(agent.app)
+app.add_typer(mcp.app)
 
 
 def _show_version(wanted: bool) -> None:

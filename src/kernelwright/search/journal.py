@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from kernelwright.archive import Archive
-from kernelwright.records import Candidate, Entry, Event, EventKind, Outcome, Problem, Stage, Status, Trial, Verdict
+from kernelwright.records import Candidate, Entry, Event, EventKind, Outcome, Problem, Trial, Verdict
+from kernelwright.search import select
 from kernelwright.search.budget import Deadline
 
 Watch = Callable[[Event, Entry | None], None]
@@ -42,16 +43,9 @@ class Journal:
             return self._entries.get(candidate)
 
     def history(self) -> tuple[Entry, ...]:
-        """What the archive knows of this problem on this device, from all runs: each candidate's verdict that counts.
-
-        As in `Archive.verdict_for`: a plain pass hides neither a confirmation nor a rejection, whenever it came.
-        """
-        counting: dict[str, Verdict] = {}
-        for verdict in self._archive.verdicts(problem=self.problem.digest, target=self.device):
-            before = counting.get(verdict.candidate)
-            if before is None or _decisive(verdict) >= _decisive(before):
-                counting[verdict.candidate] = verdict
-        return tuple(Entry(self._archive.candidate(digest), verdict) for digest, verdict in counting.items())
+        """What the archive knows of this problem on this device, from all runs, by the verdicts that count."""
+        verdicts = self._archive.verdicts(problem=self.problem.digest, target=self.device)
+        return tuple(Entry(self._archive.candidate(item.candidate), item) for item in select.counting(verdicts))
 
     def known(self, candidate: Candidate, environment: str, judge: str) -> Verdict | None:
         """The verdict of an earlier run under the same judge and in the same environment."""
@@ -98,10 +92,6 @@ class Journal:
         self._archive.record_event(self.run, event)
         if self._watch:
             self._watch(event, entry)
-
-
-def _decisive(verdict: Verdict) -> bool:
-    return verdict.status is not Status.PASSED or verdict.stage is Stage.CONFIRM
 
 
 def describe(verdict: Verdict) -> str:

@@ -2,13 +2,29 @@
 
 from collections.abc import Iterable, Sequence
 
-from kernelwright.records import Entry, Parent, Status, Verdict, Weight
+from kernelwright.records import Entry, Parent, Stage, Status, Verdict, Weight
+
+
+def counting(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """Of each candidate's verdicts, oldest first, the one that counts, in the order of the candidates' first.
+
+    As in `Archive.verdict_for`: a plain pass hides neither a confirmation nor a rejection, whenever it came.
+    """
+    found: dict[str, Verdict] = {}
+    for verdict in verdicts:
+        before = found.get(verdict.candidate)
+        if before is None or _decisive(verdict) >= _decisive(before):
+            found[verdict.candidate] = verdict
+    return tuple(found.values())
 
 
 def parents(entries: Iterable[Entry], limit: int = 6) -> tuple[Parent, ...]:
-    """What a writer learns from: the fastest that passed, then the newest that failed; at most `limit`."""
+    """What a writer learns from: the fastest that passed, then the newest that failed; at most `limit`.
+
+    Where a host stands in for the device nothing has a time, and the newest that passed come first.
+    """
     judged = [entry for entry in entries if not entry.candidate.baseline]
-    passed = sorted((entry for entry in judged if entry.verdict.timing), key=_median_us)
+    passed = sorted((entry for entry in judged if entry.verdict.status is Status.PASSED), key=_fastest_or_newest)
     failed = sorted(
         (entry for entry in judged if entry.verdict.status is not Status.PASSED),
         key=lambda entry: -entry.verdict.decided_at,
@@ -69,6 +85,15 @@ def challengers(entries: Sequence[Entry], noise: float) -> tuple[Entry, ...]:
 def wins(verdict: Verdict, noise: float) -> bool:
     """Whether a confirmed candidate beats, beyond the noise, every baseline it was timed beside."""
     return verdict.confirmed and bool(verdict.comparisons) and all(item.low > 1 + noise for item in verdict.comparisons)
+
+
+def _decisive(verdict: Verdict) -> bool:
+    return verdict.status is not Status.PASSED or verdict.stage is Stage.CONFIRM
+
+
+def _fastest_or_newest(entry: Entry) -> tuple[bool, float]:
+    timing = entry.verdict.timing
+    return (timing is None, -entry.verdict.decided_at if timing is None else timing.median_us)
 
 
 def _median_us(entry: Entry) -> float:

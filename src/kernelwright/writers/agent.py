@@ -1,0 +1,79 @@
+"""Brings to the bench what coding agents hand in through the task store, for as long as there are any."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+from kernelwright.errors import KernelwrightError
+from kernelwright.records import Brief, Case, encode
+from kernelwright.writers.tasks import Job, Task, TaskStore
+from kernelwright.writers.writer import Bench
+
+_LOOK_S = 0.1
+
+
+class AgentWriter:
+    """Serves coding agents: each job of a task goes to the bench, and its answer back to the store.
+
+    Made by name alone it serves nobody: a search that waits for agents is one that was asked to.
+    """
+
+    name = "agent"
+    baseline = False
+
+    def __init__(
+        self, idle_s: float = 0.0, *, task: Task | None = None, archive: Path | None = None, lock: int | None = None
+    ) -> None:
+        """`idle_s`: how long it waits for another job; 0 is for listing only. `task`: the one served; None opens the
+        brief's own, with its problem in `archive`. `lock`: the task's, where this process was handed it."""
+        self._idle_s, self._task, self._archive, self._lock = idle_s, task, archive, lock
+        self.confirming: list[Job] = []
+        """Jobs that asked for the end of the search, which confirms. Whoever made the writer answers them."""
+        self.served = False
+        """Whether it came to its turn."""
+
+    def missing(self, target: str) -> str | None:
+        if self._idle_s > 0:
+            return None
+        return "it waits for coding agents, so it runs where it is named: --writers agent"
+
+    async def write(self, brief: Brief, bench: Bench) -> None:
+        with TaskStore() as store:
+            task = self._task or store.open_task(brief.problem, brief.target, (), self._archive)
+            with store.serving(task, self._lock):
+                self.served = True
+                await self._serve(store, task, bench)
+
+    async def _serve(self, store: TaskStore, task: Task, bench: Bench) -> None:
+        under_way: set[asyncio.Task[None]] = set()
+        heard = time.monotonic()
+        try:
+            while not self.confirming and (under_way or time.monotonic() - heard < self._idle_s):
+                job = store.take(task)
+                if job is None:
+                    await asyncio.sleep(_LOOK_S)
+                elif job.kind == "confirm":
+                    self.confirming.append(job)
+                else:
+                    under_way.add(asyncio.create_task(_bring(job, store, bench)))
+                if under_way or job:
+                    heard = time.monotonic()
+                under_way = {one for one in under_way if not one.done()}
+            await asyncio.gather(*under_way)
+        finally:
+            for one in under_way:
+                one.cancel()
+
+
+async def _bring(job: Job, store: TaskStore, bench: Bench) -> None:
+    """A job to the bench and its answer to the store."""
+    try:
+        if job.kind == "trial":
+            trials = await bench.trial(job.candidates, Case())
+            store.end(job, json.dumps([encode(trial) for trial in trials]))
+        else:
+            verdict = await bench.submit(job.candidates[0])
+            store.end(job, verdict.digest)
+    except KernelwrightError as error:  # the judge's own trouble: this agent is told, the others go on
+        store.end(job, str(error) or type(error).__name__, failed=True)

@@ -1,0 +1,186 @@
+"""The agent's verbs as an agent with nothing but a shell meets them. The server of a task is a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernelwright.app import desk
+from kernelwright.errors import UsageError
+from kernelwright.writers.tasks import TaskStore
+
+MODEL = "from reference import Model\n\n\nclass ModelNew(Model):\n    def forward(self, x):\n        return {}\n"
+RIGHT, WRONG = MODEL.format("super().forward(x).clone()"), MODEL.format("super().forward(x) + 1")
+PATIENCE_S = 120
+
+
+@pytest.fixture
+def place(tmp_path: Path, net: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home of its own, and no server left behind."""
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(desk, "IDLE_S", 1.0)
+    (tmp_path / "right.py").write_text(RIGHT)
+    (tmp_path / "wrong.py").write_text(WRONG)
+    yield tmp_path
+    for server in servers(tmp_path / "home"):
+        os.kill(server, signal.SIGKILL)
+
+
+def servers(home: Path) -> list[int]:
+    """Processes that serve a task of that home; nothing where there is no /proc."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            command = file.with_name("cmdline").read_bytes()
+            if b"serve" in command and f"KERNELWRIGHT_HOME={home}\0".encode() in file.read_bytes():
+                found.append(int(file.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def agent(*argv: str) -> dict:
+    """What `kernelwright agent ARGV --json -` prints, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "kernelwright.app.cli", "agent", *argv, "--json", "-"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def answered(told: dict) -> dict:
+    until = time.monotonic() + PATIENCE_S
+    while told["status"] == "running":
+        assert time.monotonic() < until
+        told = agent("result", told["job"])
+    return told
+
+
+def test_two_agents_at_once_from_a_task_to_a_best(call, place: Path, net: Path) -> None:
+    told = agent("task", f"{net}:Net", "--target", "null", "--baselines", "eager")
+    task = told["task"]
+    assert told["best"] is None and "class Net" in told["brief"] and "class ModelNew" in told["brief"]
+    assert agent("task")["tasks"] == [
+        {"task": task, "problem": "Net", "origin": f"{net}:Net", "target": "null"},
+    ]
+    # The first is killed as soon as it has handed in; its job goes on.
+    killed = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "kernelwright.app.cli",
+            "agent",
+            "submit",
+            task,
+            str(place / "wrong.py"),
+            "--as",
+            "first",
+        ],
+        stdout=subprocess.DEVNULL,
+    )
+    with TaskStore() as store:
+        until = time.monotonic() + PATIENCE_S
+        while not (jobs := store.jobs(store.task(task))):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    killed.kill()
+    killed.wait()
+    second = answered(agent("submit", task, str(place / "right.py"), "--as", "second", "--note", "a clone"))
+    assert second["status"] == "done" and second["verdict"]["status"] == "PASSED", second
+    assert second["verdict"]["writer"] == "second" and second["verdict"]["timing"] is None
+    first = answered(agent("result", jobs[0].id))
+    assert first["verdict"]["status"] == "WRONG_VALUES" and first["verdict"]["writer"] == "first"
+    assert any(finding["check"] == "values" for finding in first["verdict"]["findings"])
+
+    # What follows needs no process of its own.
+    best = call_json(call, "best", task)
+    assert best["best"]["writer"] == "second" and best["rejected"] == 1
+    assert best["best"]["sources"] == {"model.py": RIGHT}
+    assert [row["title"] for row in call_json(call, "search", task, "clone")["candidates"]] == ["second right"]
+    assert call_json(call, "search", task, "--status", "wrong_values")["found"] == 1
+    profile = call_json(call, "profile", best["best"]["candidate"][:10])
+    assert profile["status"] == "PASSED" and "stands in for null" in profile["text"]
+    trial = answered(call_json(call, "trial", task, str(place / "right.py"), str(place / "wrong.py")))
+    assert [row["status"] for row in trial["trials"]] == ["PASSED", "WRONG_VALUES"]
+    confirmed = answered(call_json(call, "best", task, "--confirm"))
+    assert confirmed["status"] == "failed" and "carry no time" in confirmed["message"]
+    assert "second right" in call_json(call, "task", task)["brief"], "what was tried is told to the next"
+    until = time.monotonic() + PATIENCE_S
+    while servers(place / "home"):
+        assert time.monotonic() < until, "a server ends once nobody asks"
+        time.sleep(0.2)
+
+
+def call_json(call, *argv: str) -> dict:
+    code, out, err = call("agent", *argv, "--json", "-")
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_a_server_that_dies_is_followed_by_another(place: Path, net: Path) -> None:
+    task = agent("task", f"{net}:Net", "--target", "null", "--baselines", "eager")["task"]
+    (place / "slow.py").write_text("import time\n\n\ntime.sleep(20)\n" + RIGHT)
+    told = agent("submit", task, str(place / "right.py"), "--wait", "0")
+    assert told["status"] == "running" and told["asked_s"] >= 0
+    if not Path("/proc").is_dir():
+        pytest.skip("servers are found through /proc")
+    until = time.monotonic() + PATIENCE_S
+    while not (found := servers(place / "home")):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    os.kill(found[0], signal.SIGKILL)
+    assert answered(told)["verdict"]["status"] == "PASSED"
+
+
+def test_a_problem_that_cannot_be_judged_fails_its_jobs(place: Path, net: Path) -> None:
+    with desk.Desk() as mine:
+        from kernelwright.problems import load
+
+        problem = load(f"{net}:Net")
+        task = mine.open_task(problem, "nowhere", [])["task"]
+        job = mine.store.ask(mine.store.task(task), "submit", "me", [mine.read(task, place / "right.py", "me")])
+    desk.serve(task, idle_s=1.0)
+    with desk.Desk() as mine:
+        told = mine.result(job.id, 0)
+    assert told["status"] == "failed" and told["message"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["task", "nowhere.py:Net", "--target", "null"], "there is no file nowhere.py"),
+        (["submit", "none", "{right}"], "no task is called 'none'"),
+        (["result", "j0"], "no job is called 'j0'"),
+        (["profile", "abc"], "no candidate is called 'abc'"),
+    ],
+)
+def test_bad_usage_is_one_sentence(call, place: Path, argv: list[str], sentence: str) -> None:
+    code, out, err = call("agent", *[item.format(right=place / "right.py") for item in argv])
+    assert code == 2 and sentence in err and out == "" and "Traceback" not in err
+
+
+def test_texts_become_a_candidate(place: Path, net: Path) -> None:
+    from kernelwright.problems import load
+
+    with desk.Desk() as mine:
+        task = mine.open_task(load(f"{net}:Net"), "null", [])["task"]
+        texts = {"model.py": RIGHT + 'K = source("k.cpp")\n', "k.cpp": "kernel void k() {}\n", "unused.cpp": ""}
+        candidate = mine.of_texts(task, texts, "me", "a label")
+        assert [file.path for file in candidate.sources] == ["model.py", "k.cpp", "reference.py"] or [
+            file.path for file in candidate.sources
+        ] == ["model.py", "reference.py", "k.cpp"]
+        assert candidate.title == "me a label"
+        with pytest.raises(UsageError, match="plain names"):
+            mine.of_texts(task, {"model.py": RIGHT, "../k.cpp": ""}, "me")
+        with pytest.raises(UsageError, match=r"needs a file model\.py"):
+            mine.of_texts(task, {"other.py": RIGHT}, "me")
