@@ -39,6 +39,8 @@ FLAGS = (
 """Of every compilation here. Contraction over statements is what GPU compilers do; a Unit's own flags come after."""
 
 _KERNEL_FLAGS = ("-fno-gnu-inline-asm",)
+_FRAME_BYTES = 80 << 10
+"""What a function may need of a fiber's stack: 128 KiB, less where it starts (fibers.cpp) and what it calls."""
 # Where lanes meet is the return address of a call, so no call may be copied into two branches. In LLVM's assembly
 # "convergent" sees to that; the code generator doesn't know the word.
 _NO_COPIES = tuple(
@@ -66,6 +68,12 @@ def build(
         if name not in known:
             raise UnknownNameError("kernel", name, known)
     entries = tuple(known[name] for name in names)
+    if check or count:
+        from kernelwright.simt.check_build import build_watched
+
+        if host != "cpu":
+            raise UsageError("check and count run on the CPU; use host='cpu'")
+        return build_watched(unit, entries, check=check, count=count)
     if host == "cuda":
         raise MissingError("entries cannot be built for NVIDIA GPUs yet; use host='cpu'")
     return _build_cpu(unit, entries)
@@ -77,7 +85,7 @@ def _build_cpu(unit: Unit, entries: Sequence[Entry]) -> Library:
     reason = clang.missing()
     if reason:
         raise MissingError(reason)
-    key = digest("simt", "cpu", unit.digest, tuple(entry.name for entry in entries), _machine())
+    key = digest("simt", "cpu", unit.digest, tuple(entry.name for entry in entries), machine())
 
     def make(folder: Path) -> tuple[dict, Iterable[Path]]:
         start = time.monotonic()
@@ -87,8 +95,8 @@ def _build_cpu(unit: Unit, entries: Sequence[Entry]) -> Library:
             "fiber" if assembly.waits(assembly.reached(calls, f"simt_loop_{i}")) else "loop" for i in _range(entries)
         ]
         unwanted = [f"simt_{'loop' if mode == 'fiber' else 'fiber'}_{i}" for i, mode in enumerate(modes)]
-        object_file = to_object(assembly.without(text, unwanted), folder)
-        runtime = runtime_objects(unit.simd_width) if "fiber" in modes else []
+        runtime = runtime_objects(unit.simd_width) if "fiber" in modes else ()
+        object_file = to_object(assembly.without(text, unwanted), folder, fibers=bool(runtime))
         clang.link(object_file, folder / "library.so", system=sys.platform, arch=arch(), others=runtime)
         for path in folder.iterdir():
             if path.name != "library.so":
@@ -103,10 +111,13 @@ def _range(entries: Sequence[Entry]) -> range:
     return range(len(entries))
 
 
-def assemble(unit: Unit, entries: Sequence[Entry], folder: Path) -> tuple[str, str, list[Path]]:
+def assemble(
+    unit: Unit, entries: Sequence[Entry], folder: Path, more: Sequence[str] = ()
+) -> tuple[str, str, list[Path]]:
     """The unit with its glue as LLVM assembly before any optimisation; the warnings; the files it includes."""
     result, reads = folder / "raw.ll", folder / "raw.d"
-    arguments = [*_platform(), *FLAGS, *_KERNEL_FLAGS, f"-DSIMT_WIDTH={unit.simd_width}", *unit.flags]
+    arguments = [*_platform(), *FLAGS, *_KERNEL_FLAGS, f"-DSIMT_WIDTH={unit.simd_width}", *unit.flags, *more]
+    arguments.append(f"-Wframe-larger-than={_FRAME_BYTES}")
     arguments += [f"-I{RUNTIME}", *(f"-I{path}" for path in unit.include_dirs)]
     arguments += ["-Xclang", "-disable-llvm-passes", "-emit-llvm", "-S", "-MD", "-MF", str(reads), "-x", "c++", "-"]
     text = unit.text + '\n# 1 "entries" 3\n#include "simt.hpp"\n' + glue.cpu(entries)
@@ -115,33 +126,40 @@ def assemble(unit: Unit, entries: Sequence[Entry], folder: Path) -> tuple[str, s
     return result.read_text(), log, _included(reads.read_text())
 
 
-def to_object(text: str, folder: Path) -> Path:
-    """Optimises LLVM assembly and makes an object file of it."""
+def to_object(text: str, folder: Path, *, fibers: bool = False, as_it_is: bool = False) -> Path:
+    """Optimises LLVM assembly, unless it is to be taken as it is, and makes an object file of it.
+
+    On `fibers` a function that needs too much stack is refused.
+    """
     result = folder / "kernel.o"
-    if "@simt_matrix_product(" in text:
-        text = matrices.joined(optimised(text, folder))
-    clang.run([*_platform(), *FLAGS, *_NO_COPIES, "-w", "-x", "ir", "-c", "-", "-o", str(result)], folder, text)
+    if "@simt_matrix_product(" in text and not as_it_is:
+        text, as_it_is = matrices.joined(optimised(text, folder)), True
+    more = ["-Xclang", "-disable-llvm-passes"] if as_it_is else []
+    more.append("-Werror=frame-larger-than" if fibers else "-w")
+    clang.run([*_platform(), *FLAGS, *_NO_COPIES, *more, "-x", "ir", "-c", "-", "-o", str(result)], folder, text)
     return result
 
 
-def optimised(text: str, folder: Path) -> str:
+def optimised(text: str, folder: Path, more: Sequence[str] = ()) -> str:
     """LLVM assembly after all passes that don't depend on a machine's code."""
     result = folder / "optimised.ll"
-    clang.run([*_platform(), *FLAGS, "-w", "-x", "ir", "-emit-llvm", "-S", "-", "-o", str(result)], folder, text)
+    arguments = [*_platform(), *FLAGS, *more, "-w", "-x", "ir", "-emit-llvm", "-S", "-", "-o", str(result)]
+    clang.run(arguments, folder, text)
     return result.read_text()
 
 
 @cache
-def runtime_objects(width: int) -> tuple[Path, ...]:
-    """The compiled fibers and matrix products, for SIMD groups of `width`."""
-    names = ("fibers", "products")
+def runtime_objects(width: int, *, watched: bool = False) -> tuple[Path, ...]:
+    """The compiled fibers and matrix products, for SIMD groups of `width`; for watched builds what they call, too."""
+    names = ("fibers", "products", "check") if watched else ("fibers", "products")
+    flags = (f"-DSIMT_WIDTH={width}", *(["-DSIMT_WATCH"] if watched else []))
 
     def make(folder: Path) -> tuple[dict, Iterable[Path]]:
         for name in names:
-            _compile_runtime(name, folder, (f"-DSIMT_WIDTH={width}",))
+            _compile_runtime(name, folder, flags)
         return {}, ()
 
-    folder = store.recall_or(digest("simt", "runtime", width, _machine()), make).folder
+    folder = store.recall_or(digest("simt", "runtime", flags, machine()), make).folder
     return tuple(folder / f"{name}.o" for name in names)
 
 
@@ -154,7 +172,7 @@ def pool_library() -> Path:
         clang.link(folder / "pool.o", folder / "pool.so", system=sys.platform, arch=arch())
         return {}, ()
 
-    return store.recall_or(digest("simt", "pool", _machine()), make).folder / "pool.so"
+    return store.recall_or(digest("simt", "pool", machine()), make).folder / "pool.so"
 
 
 def _compile_runtime(name: str, folder: Path, more: Sequence[str]) -> None:
@@ -173,7 +191,7 @@ def _platform() -> list[str]:
 
 
 @cache
-def _machine() -> str:
+def machine() -> str:
     """Names everything beside the unit that decides what comes out."""
     return digest(
         clang.compiler(), sys.platform, arch(), features(), FLAGS, runtime_digest(), Path(__file__).read_text()

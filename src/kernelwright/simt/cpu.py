@@ -19,9 +19,8 @@ _LOG_BYTES = 64 << 10
 _CHUNK_THREADS = 1 << 14
 """What a worker takes at once from a grid whose groups are small."""
 
-_FAULTS = {
+FAULTS = {
     1: "its threads wait at different barriers: a barrier in a branch that only some threads of the group take",
-    2: "a thread needs more than 128 KiB of stack",
 }
 _POSITIONS_ALONE = {"thread_in_grid", "grid_size", "grid_origin", "simd_width"}
 """An entry that asks for nothing else and never waits cannot see how the grid is cut into groups."""
@@ -78,15 +77,15 @@ class _CpuHost:
         mode = self._modes[index]
         if mode == "loop":
             grid = _recut(entry, grid)
-        launch, kept = _fill(entry, arguments, grid, group_memory)
+        launch, kept = fill_launch(entry, arguments, grid, group_memory)
         function = self._library[f"simt_{mode}_{index}"]
         threads = max(1, min(workers(), launch.total))
-        done = _pool()(function, ctypes.byref(launch), threads, entry.name.encode())
+        done = pool()(function, ctypes.byref(launch), threads, entry.name.encode())
         if done:
             raise LaunchError(f"{entry.name}: no address space for the stacks of {threads} worker threads")
         if launch.fault:
-            raise LaunchError(f"{entry.name}, group {tuple(launch.fault_group)}: {_FAULTS[launch.fault]}")
-        log = ctypes.string_at(launch.log, min(launch.log_bytes, _LOG_BYTES)).decode(errors="replace")
+            raise LaunchError(f"{entry.name}, group {tuple(launch.fault_group)}: {FAULTS[launch.fault]}")
+        log = log_of(launch)
         del kept
         return Report(entry.name, mode, launch.total, threads, launch.switches, launch.barriers, launch.exchanges, log)
 
@@ -99,7 +98,7 @@ def _recut(entry: Entry, grid: Grid) -> Grid:
     return Grid(grid.threads, (min(grid.threads[0], _CHUNK_THREADS), 1, 1))
 
 
-def _fill(
+def fill_launch(
     entry: Entry, arguments: Mapping[int, Argument], grid: Grid, group_memory: Mapping[int, int]
 ) -> tuple[_Launch, list[Any]]:
     """The launch, and what must outlive it."""
@@ -132,13 +131,19 @@ def _fill(
     return launch, kept
 
 
+def log_of(launch: Any) -> str:
+    """What the kernel wrote, cut."""
+    return ctypes.string_at(launch.log, min(launch.log_bytes, _LOG_BYTES)).decode(errors="replace")
+
+
 @cache
 def _log_buffer() -> Any:
     return ctypes.create_string_buffer(_LOG_BYTES)
 
 
 @cache
-def _pool() -> Any:
+def pool() -> Any:
+    """simt_pool_run(entry, launch, threads, name): runs a compiled entry on worker threads; 0 where they could run."""
     from kernelwright.simt.compiling import pool_library
 
     function = ctypes.CDLL(str(pool_library())).simt_pool_run

@@ -1,8 +1,8 @@
-"""Lets many matrix products wait once: in optimised LLVM assembly, products of a block that don't need each other join.
+"""Lets many matrix products wait once: in optimised LLVM assembly, products of a block that need no other's result join.
 
-One product of a SIMD group costs one meeting of its lanes, so a switch for each lane. A GEMM has sixteen independent ones
-in a row; joined, sixteen products cost one meeting (runtime/products.cpp). simt_matrix_product reads and writes no memory
-as far as the compiler is told, so it may move down to the last product that its block can do without its result.
+One product of a SIMD group costs one meeting of its lanes, so a switch for each lane. A GEMM has sixteen independent
+ones in a row; joined, sixteen products cost one meeting (runtime/products.cpp). simt_matrix_product reads and writes no
+memory as far as the compiler is told, so it may move down to the last product that can do without its result.
 """
 
 import re
@@ -22,8 +22,9 @@ _PRODUCT = re.compile(
 _RESULT = re.compile(r"^  (%[\w.-]+) = ([\w.]+)")
 _LOCAL = re.compile(r"%[\w.-]+")
 _PURE = frozenset(
-    "bitcast extractelement insertelement shufflevector fadd fsub fmul fneg fdiv fptrunc fpext select fcmp trunc zext "
-    "sext add sub mul and or xor shl lshr ashr icmp getelementptr freeze".split()
+    ("bitcast", "extractelement", "insertelement", "shufflevector", "fadd", "fsub", "fmul", "fneg", "fdiv", "fptrunc")
+    + ("fpext", "select", "fcmp", "trunc", "zext", "sext", "add", "sub", "mul", "and", "or", "xor", "shl", "lshr")
+    + ("ashr", "icmp", "getelementptr", "freeze")
 )
 
 
@@ -96,8 +97,8 @@ class _Block:
             else:
                 yield line
         else:
-            ends = not line.startswith("  ") or not (result and result[2] == "load") and "store" not in line[:8]
-            if self._products and (ends or used & self._names):
+            memory = (result and result[2] == "load") or line.startswith("  store ")
+            if self._products and (not memory or used & self._names):
                 yield from self._meet()
             yield line
 

@@ -15,7 +15,7 @@ constexpr u64 kArenaBytes = 256 << 20;  // alignment of an arena; 1024 stacks an
 constexpr u64 kGroupMemoryBytes = 256 << 10;
 constexpr u32 kSlotBytes = 32;
 
-enum class Fault : u32 { none, divergent_barrier, stack_overflow };
+enum class Fault : u32 { none, divergent_barrier };
 
 // One launch, written by Python (launching.py mirrors it) and shared by the workers.
 struct Launch {

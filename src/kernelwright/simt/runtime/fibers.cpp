@@ -50,8 +50,6 @@ SIMT_INLINE void change(void** from, void* to) {
 #endif
 }
 
-constexpr u64 kCanary = 0x6b77736b63617473;
-
 char* stack_low(Group& g, u32 i) { return (char*)&g + kGroupBytes + u64(i) * kStackBytes; }
 
 [[noreturn]] void fiber_main();
@@ -286,7 +284,6 @@ void simt_run_fibers(Launch* launch, Worker* worker, void (*body)(Group&, Fiber&
   g.switches = g.barriers = g.exchanges = 0;
   g.size = {0, 0, 0};
   touch_group_variables();
-  for (u32 i = 0; i < kMaxThreads; i++) *(u64*)stack_low(g, i) = kCanary;
   while (!__atomic_load_n(&l.fault, __ATOMIC_RELAXED)) {
     u64 first = __atomic_fetch_add(&l.next, l.chunk, __ATOMIC_RELAXED);
     if (first >= l.total) break;
@@ -301,8 +298,6 @@ void simt_run_fibers(Launch* launch, Worker* worker, void (*body)(Group&, Fiber&
       run_group(g);
     }
   }
-  for (u32 i = 0; i < kMaxThreads; i++)
-    if (*(u64*)stack_low(g, i) != kCanary) l.fault = u32(Fault::stack_overflow);
   __atomic_fetch_add(&l.switches, g.switches, __ATOMIC_RELAXED);
   __atomic_fetch_add(&l.barriers, g.barriers, __ATOMIC_RELAXED);
   __atomic_fetch_add(&l.exchanges, g.exchanges, __ATOMIC_RELAXED);

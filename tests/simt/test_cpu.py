@@ -1,0 +1,395 @@
+"""What kernels see on CPU cores: positions, lanes, barriers, edges, memory, and errors instead of hangs."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernelwright.errors import CompileError, LaunchError
+from kernelwright.simt import BUILTINS, Entry, Library, Parameter, Unit, build
+
+TEXT = r"""
+#include "simt.hpp"
+using simt::u32;
+using simt::u64;
+
+static void scaled(const float* x, float* y, const float& factor, u32 i) { y[i] = x[i] * factor + 1; }
+
+template <class T>
+static void group_sum(const T* x, T* y, u32 i, u32 lane, u32 simd, u32 simds) {
+  SIMT_GROUP T part[32];
+  T sum = simt::reduce<simt::Sum>(x[i]);
+  if (lane == 0) part[simd] = sum;
+  simt::group_barrier();
+  T all = 0;
+  for (u32 s = 0; s < simds; s++) all += part[s];
+  y[i] = all;
+}
+
+static void transposed(const float* x, float* y, float* tile, simt::Position at, simt::Position in,
+                       simt::Position group, simt::Position grid) {
+  tile[in.y * 17 + in.x] = x[at.y * grid.x + at.x];
+  simt::group_barrier();
+  y[(group.x * 16 + in.y) * grid.y + group.y * 16 + in.x] = tile[in.x * 17 + in.y];
+}
+
+static void divided(const int* x, int* y, u32 i, u32 lane) {
+  int r = 0;
+  if (lane % 3 == 0)
+    r = simt::reduce<simt::Sum>(x[i]);
+  else if (lane % 3 == 1)
+    r = simt::reduce<simt::Max>(x[i]);
+  else
+    r = simt::scan_exclusive<simt::Sum>(x[i], -1);
+  y[i] = r + 1000 * simt::broadcast_first(x[i]);
+}
+
+// Lanes leave a loop one after the other and meet behind it.
+static void leaving(const u32* x, u32* y, u32 i, u32 lane) {
+  u32 turns = 0;
+  for (u32 n = x[i]; n > 0; n--) turns += __builtin_popcountl(simt::ballot(true));
+  y[i] = turns * 100 + __builtin_popcountl(simt::active_lanes());
+}
+
+static void lanes(const float* x, float* y, u32 i, u32 n) {
+  float v = x[i];
+  y[0 * n + i] = simt::shuffle(v, 5);
+  y[1 * n + i] = simt::shuffle_xor(v, 3);
+  y[2 * n + i] = simt::shuffle_up(v, 4);
+  y[3 * n + i] = simt::shuffle_down(v, 4);
+  y[4 * n + i] = simt::rotate_up(v, 1);
+  y[5 * n + i] = simt::rotate_down(v, 1);
+  y[6 * n + i] = simt::shuffle_fill_up(v, -v, 3);
+  y[7 * n + i] = simt::shuffle_fill_down(v, -v, 3);
+  y[8 * n + i] = simt::scan_inclusive<simt::Sum>(v);
+  y[9 * n + i] = simt::scan_exclusive<simt::Product>(v, 1.0f);
+  y[10 * n + i] = simt::reduce<simt::Min>(v);
+  y[11 * n + i] = simt::quad_reduce<simt::Sum>(v);
+  y[12 * n + i] = simt::quad_shuffle_down(v, 1);
+  y[13 * n + i] = simt::quad_scan_exclusive<simt::Sum>(v, 0.0f);
+  y[14 * n + i] = float(simt::quad_ballot(v > 0.5f));
+  y[15 * n + i] = simt::quad_rotate_up(v, 1);
+}
+
+static void early(const int* x, int* y, u32 i, u32 n, u32 in) {
+  SIMT_GROUP int shared[64];
+  if (in >= 40) return;
+  shared[in] = x[i];
+  simt::group_barrier();
+  y[i] = shared[39 - in];
+}
+
+static void counts(u32* bins, u64* most, float* sum, const u32* x, u32 i) {
+  simt::atomic_fetch_add(&bins[x[i] % 8], 1);
+  simt::atomic_fetch_max(most, u64(x[i]) << 20);
+  simt::atomic_fetch_add(sum, 0.5f);
+}
+
+static void wide(const simt::u64* x, simt::u64* y, u32 i) {
+  struct Four {
+    u64 a, b, c, d;
+  };
+  Four v = simt::shuffle_xor(Four{x[i], x[i] + 1, x[i] + 2, x[i] + 3}, 1);
+  y[i] = v.a + v.b + v.c + v.d;
+}
+
+static void product(const simt::f16* a, const float* b, float* c, u32 k) {
+  simt::Matrix<simt::f16> x;
+  simt::Matrix<float> y, sum, twice;
+  sum.fill(0);
+  twice.diagonal(2);
+  for (u32 i = 0; i < 4; i++) {
+    x.load(a + i * 8, 32);
+    y.load(b + i * 8, 32, true);
+    sum = simt::multiply_accumulate<float>(x, y, sum);
+  }
+  simt::multiply_accumulate<float>(sum, twice, sum).store(c, 8);
+}
+
+static void bad_barrier(int* y, u32 i) {
+  if (i % 2) {
+    y[i] = 1;
+    simt::group_barrier();
+  } else {
+    simt::group_barrier();
+    y[i] = 2;
+  }
+}
+
+static void written(u32 i) {
+  simt::group_barrier();
+  if (i == 1) simt::log("thread one\n", 11);
+}
+
+"""
+
+
+def buffer(index: int) -> Parameter:
+    return Parameter(f"b{index}", "buffer", index, "float *")
+
+
+def memory(index: int) -> Parameter:
+    return Parameter(f"m{index}", "group_memory", index, "float *")
+
+
+def builtin(name: str) -> Parameter:
+    return Parameter(name, "builtin", 0, "uint", builtin=name)
+
+
+def every_builtin() -> tuple[str, Entry]:
+    """An entry that writes all builtins of its thread."""
+    three = BUILTINS[:8]
+    parameters = ", ".join(f"{'simt::Position' if name in three else 'u32'} {name}" for name in BUILTINS)
+    place = "(thread_in_grid.z * grid_size.y + thread_in_grid.y) * grid_size.x + thread_in_grid.x"
+    writes = " ".join(f"*y++ = {name}.x; *y++ = {name}.y; *y++ = {name}.z;" for name in three)
+    writes += " ".join(f"*y++ = {name};" for name in BUILTINS[8:])
+    text = f"static void where(u32* out, {parameters}) {{ u32* y = out + ({place}) * 33; {writes} }}"
+    same = text.replace("void where(", "void where_waiting(").replace("{ u32* y", "{ simt::simd_barrier(); u32* y")
+    return text + "\n" + same, Entry("where", "where", (buffer(0), *map(builtin, BUILTINS)))
+
+
+WHERE_TEXT, WHERE = every_builtin()
+ENTRIES = (
+    Entry("scaled", "scaled", (buffer(0), buffer(1), buffer(2), builtin("thread_in_grid"))),
+    Entry(
+        "group_sum",
+        "group_sum<float>",
+        (buffer(0), buffer(1), *map(builtin, ("thread_in_grid", "lane", "simd_index", "simd_count"))),
+    ),
+    Entry(
+        "transposed",
+        "transposed",
+        (
+            buffer(0),
+            buffer(1),
+            memory(2),
+            *map(builtin, ("thread_in_grid", "thread_in_group", "group_in_grid", "grid_size")),
+        ),
+    ),
+    Entry("divided", "divided", (buffer(0), buffer(1), builtin("thread_in_grid"), builtin("lane"))),
+    Entry("leaving", "leaving", (buffer(0), buffer(1), builtin("thread_in_grid"), builtin("lane"))),
+    Entry("lanes", "lanes", (buffer(0), buffer(1), builtin("thread_in_grid"), builtin("grid_size"))),
+    Entry("early", "early", (buffer(0), buffer(1), *map(builtin, ("thread_in_grid", "grid_size", "thread_in_group")))),
+    Entry("counts", "counts", (buffer(0), buffer(1), buffer(2), buffer(3), builtin("thread_in_grid"))),
+    Entry("wide", "wide", (buffer(0), buffer(1), builtin("thread_in_grid"))),
+    Entry("product", "product", (buffer(0), buffer(1), buffer(2), builtin("lane"))),
+    Entry("bad_barrier", "bad_barrier", (buffer(0), builtin("thread_in_grid"))),
+    Entry("written", "written", (builtin("thread_in_grid"),)),
+    WHERE,
+    Entry("where_waiting", "where_waiting", WHERE.parameters),
+)
+UNIT = Unit(TEXT + WHERE_TEXT, ENTRIES)
+
+
+def at(array: np.ndarray) -> tuple[int, int]:
+    return array.ctypes.data, array.nbytes
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return build(UNIT, [entry.name for entry in ENTRIES])
+
+
+@pytest.fixture(params=["1", "3"], autouse=True)
+def workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_THREADS", request.param)
+
+
+def numbers(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    random = np.random.default_rng(3)
+    if np.issubdtype(dtype, np.integer):
+        return random.integers(0, 100, shape, dtype=dtype)
+    return random.random(shape, dtype=np.float32).astype(dtype)
+
+
+def test_threads_that_never_wait_run_in_a_loop(library: Library) -> None:
+    x, y = numbers(100_003), np.full(100_003, np.nan, np.float32)
+    arguments = {0: at(x), 1: at(y), 2: np.float32(3).tobytes()}
+    report = library.launch("scaled", arguments, threads=(x.size,), group_size=(64,))
+    assert report.mode == "loop" and report.switches == 0
+    np.testing.assert_allclose(y, x * 3 + 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 7, 32, 100, 256, 1000, 1024])
+def test_reduction_over_a_group_with_a_ragged_edge(library: Library, size: int) -> None:
+    x, y = numbers(3 * size + size // 2), np.full(3 * size + size // 2, np.nan, np.float32)
+    report = library.launch("group_sum", {0: at(x), 1: at(y)}, threads=(x.size,), group_size=(size,))
+    sums = [x[i : i + size].sum(dtype=np.float64) for i in range(0, x.size, size)]
+    np.testing.assert_allclose(y, np.repeat(sums, size)[: x.size], rtol=1e-5)
+    assert report.mode == "fiber" and report.barriers == report.groups
+
+
+def test_dynamic_group_memory(library: Library) -> None:
+    x = numbers(48, 80)
+    y = np.full((80, 48), np.nan, np.float32)
+    arguments = {0: at(x), 1: at(y)}
+    library.launch("transposed", arguments, threads=(80, 48), group_size=(16, 16), group_memory={2: 16 * 17 * 4})
+    np.testing.assert_array_equal(y, x.T)
+
+
+def test_lanes_in_different_branches_meet_among_themselves(library: Library) -> None:
+    x, y = numbers(96, dtype=np.int32), np.zeros(96, np.int32)
+    library.launch("divided", {0: at(x), 1: at(y)}, threads=(96,), group_size=(96,))
+    for start in range(0, 96, 32):
+        v, lane = x[start : start + 32], np.arange(32)
+        expected = np.where(lane % 3 == 0, v[::3].sum(), v[1::3].max())
+        expected[2::3] = np.concatenate([[-1], np.cumsum(v[2::3])[:-1]])
+        np.testing.assert_array_equal(y[start : start + 32], expected + 1000 * v[0])
+
+
+def test_lanes_that_leave_a_loop_early(library: Library) -> None:
+    x, y = numbers(32, dtype=np.uint32) % 5, np.zeros(32, np.uint32)
+    library.launch("leaving", {0: at(x), 1: at(y)}, threads=(32,), group_size=(32,))
+    turns = [sum(int((x >= x[i] - k).sum()) for k in range(x[i])) for i in range(32)]
+    assert (y % 100 == 32).all(), "behind the loop all lanes are there again"
+    assert turns  # what happens within depends on which lanes stay; see the sums below
+    for count in range(1, 5):
+        staying = [i for i in range(32) if x[i] == count]
+        expected = sum(int((x >= turn).sum()) for turn in range(1, count + 1))
+        assert all(y[i] // 100 == expected for i in staying)
+
+
+SHUFFLES: list[Callable[[np.ndarray], np.ndarray]] = [
+    lambda v: np.full(32, v[5]),
+    lambda v: v[np.arange(32) ^ 3],
+    lambda v: np.concatenate([v[:4], v[:-4]]),
+    lambda v: np.concatenate([v[4:], v[-4:]]),
+    lambda v: np.roll(v, 1),
+    lambda v: np.roll(v, -1),
+    lambda v: np.concatenate([-v[-3:], v[:-3]]),
+    lambda v: np.concatenate([v[3:], -v[:3]]),
+    lambda v: np.cumsum(v),
+    lambda v: np.concatenate([[1], np.cumprod(v)[:-1]]),
+    lambda v: np.full(32, v.min()),
+    lambda v: np.repeat(v.reshape(8, 4).sum(1), 4),
+    lambda v: v.reshape(8, 4)[:, [1, 2, 3, 3]].ravel(),
+    lambda v: np.concatenate([np.zeros((8, 1)), np.cumsum(v.reshape(8, 4), 1)[:, :3]], 1).ravel(),
+    lambda v: np.repeat((v.reshape(8, 4) > 0.5) @ [1, 2, 4, 8], 4),
+    lambda v: np.roll(v.reshape(8, 4), 1, axis=1).ravel(),
+]
+
+
+def test_exchange_between_lanes(library: Library) -> None:
+    x, y = numbers(64), np.zeros((len(SHUFFLES), 64), np.float32)
+    library.launch("lanes", {0: at(x), 1: at(y)}, threads=(64,), group_size=(64,))
+    for row, expected in zip(y, SHUFFLES, strict=True):
+        np.testing.assert_allclose(row, np.concatenate([expected(x[:32]), expected(x[32:])]), rtol=1e-5)
+
+
+def test_threads_that_ended_are_not_waited_for(library: Library) -> None:
+    x, y = numbers(128, dtype=np.int32), np.full(128, -1, np.int32)
+    library.launch("early", {0: at(x), 1: at(y)}, threads=(128,), group_size=(64,))
+    for start in (0, 64):
+        np.testing.assert_array_equal(y[start : start + 40], x[start : start + 40][::-1])
+        assert (y[start + 40 : start + 64] == -1).all()
+
+
+def test_atomics_over_all_groups(library: Library) -> None:
+    x = numbers(20_000, dtype=np.uint32)
+    bins, most, total = np.zeros(8, np.uint32), np.zeros(1, np.uint64), np.zeros(1, np.float32)
+    arguments = {0: at(bins), 1: at(most), 2: at(total), 3: at(x)}
+    library.launch("counts", arguments, threads=(x.size,), group_size=(128,))
+    np.testing.assert_array_equal(bins, np.bincount(x % 8, minlength=8))
+    assert most[0] == int(x.max()) << 20 and total[0] == x.size / 2
+
+
+def test_values_of_thirty_two_bytes(library: Library) -> None:
+    x, y = numbers(32, dtype=np.uint64), np.zeros(32, np.uint64)
+    library.launch("wide", {0: at(x), 1: at(y)}, threads=(32,), group_size=(32,))
+    np.testing.assert_array_equal(y, x[np.arange(32) ^ 1] * 4 + 6)
+
+
+def test_matrices(library: Library) -> None:
+    a, b, c = numbers(8, 32, dtype=np.float16), numbers(8, 32), np.zeros((8, 8), np.float32)
+    report = library.launch("product", {0: at(a), 1: at(b), 2: at(c)}, threads=(32,), group_size=(32,))
+    np.testing.assert_allclose(c, 3 * (a.astype(np.float64) @ b.T.astype(np.float64)), rtol=1e-5)
+    assert report.exchanges == 5
+
+
+@pytest.mark.parametrize("kernel", ["where", "where_waiting"])
+@pytest.mark.parametrize(
+    ("threads", "group"), [((70,), (32,)), ((5, 7, 3), (4, 4, 2)), ((33, 2), (1, 2)), ((1,), (1024,))]
+)
+def test_builtins(library: Library, kernel: str, threads: tuple[int, ...], group: tuple[int, ...]) -> None:
+    grid, whole = (*threads, 1, 1)[:3], (*group, 1, 1)[:3]
+    out = np.zeros((grid[2], grid[1], grid[0], 33), np.uint32)
+    report = library.launch(kernel, {0: at(out)}, threads=threads, group_size=group)
+    assert report.mode == ("loop" if kernel == "where" else "fiber")
+    for z, y, x in np.ndindex(*out.shape[:3]):
+        here = np.array((x, y, z))
+        of = here // whole
+        inside = here - of * whole
+        size = np.minimum(whole, np.array(grid) - of * whole)
+        index = (inside[2] * size[1] + inside[1]) * size[0] + inside[0]
+        groups = [-(-t // g) for t, g in zip(grid, whole, strict=True)]
+        simds, dispatched = -(-int(size.prod()) // 32), -(-int(np.prod(whole)) // 32)
+        expected = [*here, *inside, *of, *size, *whole, *groups, *grid, 0, 0, 0]
+        expected += [index, index % 32, index // 32, simds, dispatched, 32]
+        expected += [index % 4, index // 4, -(-int(size.prod()) // 4)]
+        np.testing.assert_array_equal(out[z, y, x], expected)
+
+
+def test_runs_repeat_bit_by_bit(library: Library) -> None:
+    x, first, second = numbers(5000), np.zeros(5000, np.float32), np.zeros(5000, np.float32)
+    for y in (first, second):
+        library.launch("group_sum", {0: at(x), 1: at(y)}, threads=(5000,), group_size=(500,))
+    assert first.tobytes() == second.tobytes()
+
+
+def test_a_barrier_in_a_branch_is_an_error(library: Library) -> None:
+    y = np.zeros(64, np.int32)
+    with pytest.raises(LaunchError, match=r"bad_barrier, group \(0, 0, 0\): its threads wait at different barriers"):
+        library.launch("bad_barrier", {0: at(y)}, threads=(64,), group_size=(64,))
+    x, z = numbers(64), np.zeros(64, np.float32)
+    library.launch("group_sum", {0: at(x), 1: at(z)}, threads=(64,), group_size=(64,))
+    assert z[0] == pytest.approx(x.sum(), rel=1e-5), "the next launch is not affected"
+
+
+def test_too_much_stack_is_refused_where_threads_are_fibers() -> None:
+    text = """#include "simt.hpp"
+    static void greedy(int* y, simt::u32 i) {
+      volatile int room[40000];
+      for (int k = 0; k < 40000; k++) room[k] = k;
+      WAIT;
+      y[i] = room[i];
+    }"""
+    entry = Entry("greedy", "greedy", (buffer(0), builtin("thread_in_grid")))
+    with pytest.raises(CompileError, match=r"stack frame size \(\d+\) exceeds limit"):
+        build(Unit(text, (entry,), flags=("-DWAIT=simt::group_barrier()",)), ["greedy"])
+    y = np.zeros(4, np.int32)
+    build(Unit(text, (entry,), flags=("-DWAIT=",)), ["greedy"]).launch(
+        "greedy", {0: at(y)}, threads=(4,), group_size=(4,)
+    )
+    assert list(y) == [0, 1, 2, 3]
+
+
+def test_log(library: Library) -> None:
+    assert library.launch("written", {}, threads=(4,), group_size=(4,)).log == "thread one\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="crashes are named on Linux")
+def test_a_crash_names_the_kernel() -> None:
+    program = (
+        "import numpy as np\n"
+        "from kernelwright.simt import Entry, Parameter, Unit, build\n"
+        "unit = Unit('#include \"simt.hpp\"\\nstatic void wild(int* y, simt::u32 i) { *(int*)8 = 1; }',"
+        "(Entry('wild', 'wild', (Parameter('y', 'buffer', 0, 'int *'), Parameter('i', 'builtin', 0, 'uint',"
+        "builtin='thread_in_grid'))),))\n"
+        "y = np.zeros(4, np.int32)\n"
+        "build(unit, ['wild']).launch('wild', {0: (y.ctypes.data, 16)}, threads=(4,), group_size=(4,))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode < 0
+    assert "kernel wild touched memory that is not its own" in done.stderr
+
+
+def test_waves_of_sixty_four() -> None:
+    entries = tuple(entry for entry in ENTRIES if entry.name in ("group_sum", "where"))
+    library = build(Unit(UNIT.text, entries, simd_width=64), ["group_sum"])
+    x, y = numbers(200), np.zeros(200, np.float32)
+    report = library.launch("group_sum", {0: at(x), 1: at(y)}, threads=(200,), group_size=(128,))
+    assert y[0] == pytest.approx(x[:128].sum(), rel=1e-5) and y[199] == pytest.approx(x[128:].sum(), rel=1e-5)
+    assert report.exchanges == 4
