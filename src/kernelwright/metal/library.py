@@ -1,0 +1,151 @@
+"""`compile_shader`: Metal source to callable kernels, by torch.mps's own convention, on a machine without Metal."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from kernelwright import simt
+from kernelwright.errors import CompileError, LaunchError, UnknownNameError
+from kernelwright.metal import diagnostics, frontend, native
+from kernelwright.metal.arguments import bind
+from kernelwright.metal.constants import Constants
+from kernelwright.simt import Entry, Report, Unit
+
+
+class Shaders(Protocol):
+    """A compiled source: an attribute for each kernel, `dir()` lists them."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]: ...
+
+
+def compile_shader(
+    source: str,
+    include_dirs: Sequence[str | os.PathLike[str]] = (),
+    constants: Constants | None = None,
+    *,
+    name: str = "shader.metal",
+    defines: Sequence[str] = (),
+) -> Shaders:
+    """The kernels of `source`, each an attribute of what comes back.
+
+        lib = compile_shader(text, include_dirs=["kernels"], constants={0: True})
+        lib.softmax(out, x, 1000, threads=(256 * rows,), group_size=(256,))
+
+    `constants` gives values to function constants, by number or name; `defines` are macros ("N=4"); `name` stands for
+    the source in messages, and includes in quotes are looked for beside it. A kernel is compiled when it is first
+    called. On a Mac this is torch.mps.compile_shader itself. Raises CompileError with the user's own lines.
+    """
+    if native.available():
+        return native.compile_shader(source, include_dirs, constants, name=name, defines=defines)
+    given = frontend.source(source, name=name, include_dirs=include_dirs, defines=defines, constants=constants)
+    return Library(frontend.module(given), given)
+
+
+class Library:
+    """Kernels of one source, hosted on this machine's CPU or its NVIDIA GPU."""
+
+    def __init__(self, module: frontend.Module, source: frontend.Source) -> None:
+        self._module, self._source = module, source
+        self._kernels: dict[str, Kernel] = {}
+
+    @property
+    def unit(self) -> Unit:
+        """The translated source."""
+        return self._module.unit
+
+    @property
+    def constants(self) -> tuple[frontend.Constant, ...]:
+        """The function constants that the source declares."""
+        return self._module.constants
+
+    def __dir__(self) -> list[str]:
+        return sorted(entry.name for entry in self._module.unit.entries)
+
+    def __getattr__(self, name: str) -> "Kernel":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, name: str) -> "Kernel":
+        """The kernel `name`, which may be no name in Python. Raises UnknownNameError."""
+        if name not in self._kernels:
+            entry = next((entry for entry in self._module.unit.entries if entry.name == name), None)
+            if entry is None:
+                raise UnknownNameError("kernel", name, dir(self))
+            self._kernels[name] = Kernel(self._module.unit, entry, self._source)
+        return self._kernels[name]
+
+
+class Kernel:
+    """One kernel, called with its buffers in order."""
+
+    def __init__(self, unit: Unit, entry: Entry, source: frontend.Source) -> None:
+        self.entry = entry
+        self._unit, self._source = unit, source
+        self._built: dict[str, simt.Library] = {}
+
+    @property
+    def max_threads_per_threadgroup(self) -> int:
+        """The most threads of a group, as far as the source limits them."""
+        return self.entry.max_threads or 1024
+
+    @property
+    def thread_execution_width(self) -> int:
+        """Threads of a SIMD group."""
+        return self._unit.simd_width
+
+    @property
+    def static_thread_group_memory_length(self) -> int:
+        """Bytes of threadgroup memory that the kernel declares, 0 where that is not known."""
+        return self.entry.group_memory_bytes
+
+    def build(self, host: str = "cpu", *, check: bool = False, count: bool = False) -> simt.Library:
+        """Compiles the kernel for "cpu" or "cuda", once. Raises CompileError with the user's own lines."""
+        key = f"{host} {check} {count}"
+        if key not in self._built:
+            try:
+                self._built[key] = simt.build(
+                    self._unit,
+                    [self.entry.name],
+                    host=host,  # pyright: ignore[reportArgumentType]
+                    check=check,
+                    count=count,
+                )
+            except CompileError as error:
+                raise diagnostics.told(error, self._source, self._unit.text) from None
+        return self._built[key]
+
+    def __call__(
+        self,
+        *args: Any,
+        threads: int | Sequence[int] | None = None,
+        group_size: int | Sequence[int] | None = None,
+        arg_casts: str | Mapping[int, str] | None = None,
+        group_memory: Mapping[int, int] | None = None,
+    ) -> Report:
+        """Runs the kernel. Argument i is buffer i: a tensor or array, a number, a list of numbers or tensors.
+
+        `threads` counts all threads (not groups), default one for each element of the first tensor; `group_size` of
+        the same rank, default as large as can be. `group_memory` gives bytes to [[threadgroup(n)]] parameters, which
+        torch has no word for. None leaves a buffer out that a function constant switches off.
+        """
+        name = self.entry.name
+        bound = bind(name, args, arg_casts)
+        arguments = dict(bound.arguments)
+        for index in {p.index for p in self.entry.parameters if p.kind == "buffer"} - set(arguments):
+            if index < len(args):
+                arguments[index] = (0, 0)
+        if threads is None and bound.elements is None:
+            raise LaunchError(f"{name}: give threads=, as there is no tensor to count the elements of")
+        grid = _numbers(bound.elements or 1 if threads is None else threads)
+        limit = self.max_threads_per_threadgroup
+        group = _numbers(group_size) if group_size is not None else (min(grid[0], limit), *[1] * (len(grid) - 1))
+        if len(group) != len(grid):
+            raise LaunchError(f"{name}: threads has {len(grid)} numbers and group_size {len(group)}")
+        return self.build(bound.host).launch(
+            name, arguments, threads=grid, group_size=group, group_memory=group_memory or {}
+        )
+
+
+def _numbers(value: int | Sequence[int]) -> tuple[int, ...]:
+    return (value,) if isinstance(value, int) else tuple(value)
