@@ -1,4 +1,4 @@
-"""Lets many matrix products wait once: in optimised LLVM assembly, products of a block that need no other's result join.
+"""Lets many matrix products wait once: in optimised LLVM assembly, a block's products that don't need each other join.
 
 One product of a SIMD group costs one meeting of its lanes, so a switch for each lane. A GEMM has sixteen independent
 ones in a row; joined, sixteen products cost one meeting (runtime/products.cpp). simt_matrix_product reads and writes no
@@ -22,9 +22,9 @@ _PRODUCT = re.compile(
 _RESULT = re.compile(r"^  (%[\w.-]+) = ([\w.]+)")
 _LOCAL = re.compile(r"%[\w.-]+")
 _PURE = frozenset(
-    ("bitcast", "extractelement", "insertelement", "shufflevector", "fadd", "fsub", "fmul", "fneg", "fdiv", "fptrunc")
-    + ("fpext", "select", "fcmp", "trunc", "zext", "sext", "add", "sub", "mul", "and", "or", "xor", "shl", "lshr")
-    + ("ashr", "icmp", "getelementptr", "freeze")
+    {"bitcast", "extractelement", "insertelement", "shufflevector", "fadd", "fsub", "fmul", "fneg", "fdiv", "fptrunc"}
+    | {"fpext", "select", "fcmp", "trunc", "zext", "sext", "add", "sub", "mul", "and", "or", "xor", "shl", "lshr"}
+    | {"ashr", "icmp", "getelementptr", "freeze"}
 )
 
 
