@@ -26,8 +26,8 @@ class Estimate:
     """Lower bounds in microseconds. `memory_us` moves every line touched once, as with a perfect cache;
     `uncached_us` moves every transaction: the truth for device memory lies between them.
 
-    `resident_simdgroups` is how many of this launch's simdgroups a core holds, by its threadgroup memory and by how many
-    there are; under `BUSY_SIMDGROUPS_PER_CORE` its arithmetic idles. `notes` say what a reader must know.
+    `resident_simdgroups` is how many of this launch's simdgroups a core holds, by its threadgroup memory and by how
+    many there are; under BUSY_SIMDGROUPS_PER_CORE its arithmetic idles. `notes` say what a reader must know.
     """
 
     chip: str

@@ -66,13 +66,13 @@ class Watched:
     blocks: tuple[Block, ...]
 
 
-def watch(assembly: str, libraries: tuple[str, ...]) -> Watched:
+def watch(assembly: str, library: str) -> Watched:
     """The module with a call before each access, zones around group variables and a counter in each block.
 
-    An access inlined from a file in one of the folders `libraries` is told at the user's line that led to it; one that
+    An access inlined from a file whose path begins with `library` is told at the user's line that led to it; one that
     the runtime itself needs (_RUNTIME_FILES in them) is left alone. `assembly` comes from clang -S -emit-llvm -g1.
     """
-    return _Pass(assembly, libraries).result()
+    return _Pass(assembly, library).result()
 
 
 _SOURCE_NAME = re.compile(r"(\d+)")
@@ -153,7 +153,7 @@ MATRIX_FLOPS_PER_LANE = 2 * 8 * 8 * 8 // 32
 class _Debug:
     """The module's !N nodes, as far as places need them."""
 
-    libraries: tuple[str, ...]
+    library: str
     nodes: dict[str, str] = field(default_factory=dict)
 
     places: dict[str, tuple[str, int, int, str]] = field(default_factory=dict)
@@ -161,11 +161,11 @@ class _Debug:
     def runtimes(self, mark: str) -> bool:
         """Whether the innermost place is in the runtime, which keeps its own state there."""
         file = self.place(mark)[0]
-        return file.startswith(self.libraries) and file.endswith(_RUNTIME_FILES)
+        return file.startswith(self.library) and file.endswith(_RUNTIME_FILES)
 
     def users(self, mark: str) -> str:
         """The mark of the user's place that `mark` was inlined into."""
-        while self.place(mark)[0].startswith(self.libraries) and (caller := self.caller(mark)):
+        while self.place(mark)[0].startswith(self.library) and (caller := self.caller(mark)):
             mark = caller
         return mark
 
@@ -203,9 +203,9 @@ def _reference(text: str, key: str) -> str:
 
 
 class _Pass:
-    def __init__(self, assembly: str, libraries: tuple[str, ...]) -> None:
+    def __init__(self, assembly: str, library: str) -> None:
         self.lines = assembly.splitlines()
-        self.debug = _Debug(libraries)
+        self.debug = _Debug(library)
         self.types: dict[str, str] = {}
         self.sites: list[Site] = []
         self.globals: list[Global] = []

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from kernelwright.errors import LaunchError, UnknownNameError
+from kernelwright.simt.check import Fault
+from kernelwright.simt.counters import Counters
 from kernelwright.simt.unit import Entry
 
 Argument = tuple[int, int] | bytes
@@ -32,7 +34,8 @@ class Report:
     """What a launch did. `mode`: "loop" where threads ran one after the other, "fiber" where they had to wait.
 
     `switches` between fibers, `barriers` passed by a group and `exchanges` between lanes, summed over all groups; None
-    on a GPU, which does not count them. `log` is what the kernel wrote.
+    on a GPU, which does not count them. `log` is what the kernel wrote. `faults` are what a check build found,
+    `counters` what a counting one counted.
     """
 
     name: str
@@ -43,6 +46,8 @@ class Report:
     barriers: int | None = None
     exchanges: int | None = None
     log: str = ""
+    faults: tuple[Fault, ...] = ()
+    counters: Counters | None = None
 
 
 class Host(Protocol):
