@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +13,11 @@ from torch import Tensor
 from kernelwright import sandbox
 from kernelwright.judge import clock
 from kernelwright.judge.clock import time_turns
+from kernelwright.judge.fresh import Batch, Given
 from kernelwright.judge.session import Expected, Failure, Loaded, Run, Session, Started, State, Window
 from kernelwright.records import Candidate, Problem, Signature, SourceFile, Status, TensorSpec, flatten
 from kernelwright.targets import LocalBroker
+from kernelwright.targets.surroundings import Change
 
 EXPECTED = Expected.of(torch.zeros(4))
 
@@ -33,23 +35,25 @@ class Scripted:
         self.call_us, self.wake_us, self.noise = call_us, wake_us, noise
         self.copy_call_us = 5.0
         self.sizes: list[int] = []
+        self.revealed: list[int] = []
         self.seen: list[int] = []
         self.random = random.Random(1)
         self.lost: Failure | None = None
         self.log = ""
         self.peak_memory_bytes: int | None = None
 
-    def window(self, calls: Sequence[Sequence[Tensor]], expected: Expected, *, keep: Collection[int] = ()) -> Window:
-        assert expected is EXPECTED and all(index < len(calls) for index in keep)
+    def window(self, calls: Batch, expected: Expected, *, reveal: Sequence[int] = (), keep: bool = False) -> Window:
+        assert expected is EXPECTED and all(index < len(calls) for index in reveal)
         self.sizes.append(len(calls))
-        self.seen += [int(leaves[0]) for leaves in calls]
+        self.revealed.append(len(reveal))
+        self.seen += [int(calls.leaves(index)[0]) for index in range(len(calls))]
         noise = 1 + self.noise * abs(self.random.gauss(0, 1))
         return Window(
             calls=len(calls),
             forward_us=(self.wake_us + len(calls) * self.call_us) * noise,
-            copy_us=self.wake_us + min(len(calls), 8) * self.copy_call_us * noise,
-            probed=min(len(calls), 8),
-            outputs=tuple((index, (calls[index][0] + 1,)) for index in keep),
+            copy_us=(self.wake_us + len(reveal) * self.copy_call_us) * noise if reveal else 0.0,
+            copied=len(reveal),
+            outputs=(calls.leaves(reveal[0])[0] + 1,) if keep else (),
         )
 
     def start(self) -> Started:
@@ -64,7 +68,10 @@ class Scripted:
     def state(self, like: Mapping[str, Tensor]) -> State:
         return State()
 
-    def ledger(self, calls: Sequence[Sequence[Tensor]]) -> tuple[tuple[str, float], ...]:
+    def ledger(self, calls: Batch) -> tuple[tuple[str, float], ...]:
+        return ()
+
+    def changes(self) -> tuple[Change, ...] | None:
         return ()
 
     def abort(self) -> None:
@@ -80,9 +87,9 @@ class Inputs:
     def __init__(self) -> None:
         self.next = 0
 
-    def __call__(self, count: int) -> list[list[Tensor]]:
+    def __call__(self, count: int) -> Given:
         self.next += count
-        return [[torch.tensor(self.next - count + i)] for i in range(count)]
+        return Given([[torch.tensor(self.next - count + i)] for i in range(count)])
 
 
 @pytest.mark.parametrize("call_us", [2.0, 50.0, 1000.0, 30_000.0])
@@ -121,8 +128,8 @@ def test_windows_alternate() -> None:
 
 
 def test_kept_calls_come_with_their_inputs() -> None:
-    (turns,) = time_turns([Scripted(50, baseline=True)], Inputs(), EXPECTED, keep=20)
-    assert len(turns.kept) == 20 and len({int(kept.leaves[0]) for kept in turns.kept}) == 20
+    (turns,) = time_turns([Scripted(50, baseline=True)], Inputs(), EXPECTED, keep=8)
+    assert len(turns.kept) == 8 and len({int(kept.leaves[0]) for kept in turns.kept}) == 8
     for kept in turns.kept:
         assert kept.outputs[0] is not None and kept.outputs[0] == kept.leaves[0] + 1
 
@@ -131,7 +138,7 @@ def test_loitering_in_short_windows_gains_nothing() -> None:
     class Loiterer(Scripted):
         """Makes T(K) as long as T(2K), so that a plain slope would be nought."""
 
-        def window(self, calls: Sequence[Sequence[Tensor]], expected: Expected, **more: Any) -> Window:
+        def window(self, calls: Batch, expected: Expected, **more: Any) -> Window:
             window = super().window(calls, expected, **more)
             size = max([*self.sizes, len(calls)])
             return replace(window, forward_us=self.wake_us + size * self.call_us)
@@ -159,7 +166,7 @@ def test_batched_calls_show_in_a_single_one() -> None:
     class Batcher(Scripted):
         """The first call of a window costs 200 us and the others 10."""
 
-        def window(self, calls: Sequence[Sequence[Tensor]], expected: Expected, **more: Any) -> Window:
+        def window(self, calls: Batch, expected: Expected, **more: Any) -> Window:
             return replace(super().window(calls, expected, **more), forward_us=100 + 200 + 10 * len(calls))
 
     _, found = time_turns([Scripted(100, baseline=True), Batcher(10)], Inputs(), EXPECTED)
@@ -168,7 +175,7 @@ def test_batched_calls_show_in_a_single_one() -> None:
 
 def test_disturbed_windows_are_measured_again() -> None:
     class Disturbed(Scripted):
-        def window(self, calls: Sequence[Sequence[Tensor]], expected: Expected, **more: Any) -> Window:
+        def window(self, calls: Batch, expected: Expected, **more: Any) -> Window:
             window = super().window(calls, expected, **more)
             if self.random.random() < 0.3:
                 return replace(window, forward_us=window.forward_us * 3, waited_us=window.forward_us * 2)
@@ -181,7 +188,7 @@ def test_disturbed_windows_are_measured_again() -> None:
 
 def test_a_machine_never_quiet_ends_all_the_same() -> None:
     class Always(Scripted):
-        def window(self, calls: Sequence[Sequence[Tensor]], expected: Expected, **more: Any) -> Window:
+        def window(self, calls: Batch, expected: Expected, **more: Any) -> Window:
             return replace(super().window(calls, expected, **more), own_us=1e6)
 
     (turns,) = time_turns([Always(100, baseline=True)], Inputs(), EXPECTED, rounds=5)
@@ -190,7 +197,7 @@ def test_a_machine_never_quiet_ends_all_the_same() -> None:
 
 def test_a_failure_stops_its_own_lane_alone() -> None:
     class Failing(Scripted):
-        def window(self, calls: Sequence[Sequence[Tensor]], expected: Expected, **more: Any) -> Window:
+        def window(self, calls: Batch, expected: Expected, **more: Any) -> Window:
             if len(self.sizes) > 8:
                 return Window(Failure(Status.RUNTIME_ERROR, "boom"))
             return super().window(calls, expected, **more)
@@ -214,7 +221,7 @@ def test_slow_kernels_get_fewer_rounds() -> None:
 
 def test_no_round_is_begun_when_the_time_is_up() -> None:
     class Slow(Scripted):
-        def window(self, calls: Sequence[Sequence[Tensor]], expected: Expected, **more: Any) -> Window:
+        def window(self, calls: Batch, expected: Expected, **more: Any) -> Window:
             time.sleep(0.02)
             return replace(super().window(calls, expected, **more), own_us=1e6)
 
@@ -244,11 +251,9 @@ def test_any_round_may_be_looked_at() -> None:
 
 def test_a_result_that_the_next_call_overwrites_is_kept_of_slow_calls_too() -> None:
     class Overwriting(Scripted):
-        def window(
-            self, calls: Sequence[Sequence[Tensor]], expected: Expected, *, keep: Collection[int] = ()
-        ) -> Window:
-            window = super().window(calls, expected, keep=keep)
-            return replace(window, outputs=tuple((index, (calls[-1][0] + 1,)) for index in keep))
+        def window(self, calls: Batch, expected: Expected, **more: Any) -> Window:
+            window = super().window(calls, expected, **more)
+            return replace(window, outputs=(calls.leaves(len(calls) - 1)[0] + 1,) if window.outputs else ())
 
     turns = time_turns([Scripted(30_000, baseline=True), Overwriting(30_000)], Inputs(), EXPECTED, keep=2)
     wrong = [kept for kept in turns[1].kept if kept.outputs[0] is None or not kept.outputs[0].equal(kept.leaves[0] + 1)]
@@ -281,7 +286,7 @@ def test_a_real_session() -> None:
     candidate = Candidate("t", "torch@cpu", sources, baseline=True)
     with Session(problem, candidate, weights={}, broker=LocalBroker()) as session:
         assert session.start().failure is None
-        (turns,) = time_turns([session], lambda count: [[torch.randn(4)] for _ in range(count)], EXPECTED)
+        (turns,) = time_turns([session], lambda count: Given([[torch.randn(4)] for _ in range(count)]), EXPECTED)
     assert turns.failure is None and turns.timing is not None
     assert turns.timing.median_us > 200  # of 300: other tests may be running
     assert len(turns.kept) == 3

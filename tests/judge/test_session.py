@@ -14,6 +14,7 @@ from torch import nn
 
 from kernelwright import sandbox
 from kernelwright.home import home
+from kernelwright.judge.fresh import Given
 from kernelwright.judge.session import Expected, NullSession, Session, SessionSettings
 from kernelwright.judge.spawn import environment, forkserver
 from kernelwright.records import (
@@ -129,14 +130,16 @@ def test_an_honest_candidate_comes_through() -> None:
         assert (declared.kind, declared.dtype, declared.shape) == ("Tensor", "float32", (8, 16))
         assert declared.input_alias is None and declared.state_alias is None
         assert run.forward_us > 0 and run.copy_us > 0
-        calls = [[torch.randn(8, 16)] for _ in range(5)]
-        window = session.window(calls, expected, keep=(0, 3))
-        assert window.failure is None and window.calls == 5
-        assert [index for index, _ in window.outputs] == [0, 3]
-        for index, outputs in window.outputs:
-            assert outputs[0] is not None
-            torch.testing.assert_close(outputs[0], model(calls[index][0]).detach())
-        assert not window.unwritten and not window.changed and window.guards
+        chosen: list[tuple[int, ...]] = [(3,), (0, 4, 2), ()]
+        for revealed in chosen:
+            calls = Given([[torch.randn(8, 16)] for _ in range(5)])
+            window = session.window(calls, expected, reveal=revealed, keep=bool(revealed))
+            assert window.failure is None and window.calls == 5 and window.copied == len(revealed)
+            for output in window.outputs:
+                assert output is not None
+                torch.testing.assert_close(output, model(calls.leaves(revealed[0])[0]).detach())
+            assert len(window.outputs) == bool(revealed)
+            assert not window.unwritten and not window.changed and window.guards
         changed = {name: value * 2 for name, value in weights_of(model).items()}
         loaded = session.load_weights(changed)
         assert loaded.failure is None and loaded.prepare_us is not None
@@ -228,7 +231,7 @@ def test_changed_inputs_are_seen() -> None:
     with open_session(forward("x[3, 3] += 1; return x.clone()")) as session:
         assert session.start().failure is None
         assert session.run([x], Expected.of(x)).changed == (0,)
-        assert session.window([[x], [x]], Expected.of(x)).changed == (0, 1)
+        assert session.window(Given([[x], [x]]), Expected.of(x), reveal=(1, 0)).changed == (0, 1)
 
 
 def test_one_tensor_given_twice_stays_one() -> None:
@@ -459,23 +462,37 @@ def test_nothing_is_left_unwritten_unseen() -> None:
     with open_session(what) as session:
         assert session.start().failure is None
         assert session.run([x], Expected.of(x)).unwritten == (0,)
-        assert session.window([[x], [x]], Expected.of(x)).unwritten == (0, 1)
+        assert session.window(Given([[x], [x]]), Expected.of(x), reveal=(1, 0)).unwritten == (0, 1)
 
 
-def test_large_results_are_probed_in_parts_and_kept_whole() -> None:
+def test_several_results_come_back_whole() -> None:
     source = SOURCE.replace("return torch.relu(self.linear(x))", "return x * 2, x.sum()")
     what = candidate("pass", source=source)
     spec = TensorSpec("x", "float32", (700, 300))
-    calls = [[torch.randn(700, 300)] for _ in range(12)]
-    expected = Expected.of((calls[0][0], torch.zeros(())))
+    calls = Given([[torch.randn(700, 300)] for _ in range(12)])
+    expected = Expected.of((torch.zeros(700, 300), torch.zeros(())))
     with open_session(what, of=problem(spec, source=source)) as session:
         assert session.start().failure is None
-        window = session.window(calls, expected, keep=(2, 9))
-        assert window.failure is None and window.probed == 8 and not window.unwritten and not window.changed
-        for index, (value, total) in window.outputs:
-            assert value is not None and torch.equal(value, calls[index][0] * 2)
-            assert total is not None and total == calls[index][0].sum()
-        assert session.run(calls[0], expected).fits
+        for revealed in (2, 9):
+            window = session.window(calls, expected, reveal=(revealed, 5), keep=True)
+            assert window.failure is None and not window.unwritten and not window.changed and window.guards
+            value, total = window.outputs
+            (given,) = calls.leaves(revealed)
+            assert value is not None and torch.equal(value, given * 2)
+            assert total is not None and total == given.sum()
+        assert session.run(calls.leaves(0), expected).fits
+
+
+def test_a_call_leaves_nothing_at_its_inputs_for_the_next() -> None:
+    """Their memory is the same in each window, but the tensors are not."""
+    what = forward("seen = hasattr(x, 'mark') or x.dim() != 2; x.mark = 1; x.unsqueeze_(0); return torch.tensor(seen)")
+    x = torch.randn(8, 16)
+    with open_session(what) as session:
+        assert session.start().failure is None
+        for _ in range(3):
+            window = session.window(Given([[x], [x]]), Expected.of(torch.tensor(True)), reveal=(1,), keep=True)
+            (seen,) = window.outputs
+            assert seen is not None and not seen
 
 
 def test_an_idle_child_does_not_run() -> None:
@@ -609,7 +626,7 @@ def test_null_session_has_the_same_face() -> None:
         assert run.fits and run.outputs[0] is not None
         torch.testing.assert_close(run.outputs[0], model(x).detach())
         assert session.load_weights(weights_of(model)).failure is None
-        assert len(session.window([[x], [x]], expected, keep=(1,)).outputs) == 1
+        assert len(session.window(Given([[x], [x]]), expected, reveal=(1,), keep=True).outputs) == 1
     with NullSession(problem(), forward("raise ValueError"), weights=weights_of(model)) as session:
         assert session.start().failure is None
         failure = session.run([x], expected).failure
@@ -654,4 +671,4 @@ def forward(self, x):
     with open_session(crowded) as session:
         assert session.start().failure is None
         # A collection over a million lists takes some 50 ms; making twenty thousand of them takes 1.
-        assert min(session.window([[x]], expected).forward_us for _ in range(5)) < 20_000
+        assert min(session.window(Given([[x]]), expected).forward_us for _ in range(5)) < 20_000

@@ -10,7 +10,7 @@ import os
 import secrets
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _ALIGN = 64
 """As torch aligns its own memory."""
 _GUARD = 256
+_POISON_BYTES = 1 << 16
 _LEAD_ELEMENTS = 4096
 """Storage offsets up to this are kept as they are; larger ones shrink by a multiple of 64."""
 
@@ -42,6 +43,23 @@ class Place:
     def empty(self) -> bool:
         """Whether it has no element."""
         return 0 in self.shape
+
+
+@dataclass(frozen=True)
+class Block:
+    """Groups of places, all alike and `step` bytes apart: the inputs of calls, or their results."""
+
+    first: tuple[Place, ...]
+    step: int
+    count: int
+
+    def group(self, index: int) -> tuple[Place, ...]:
+        """The places of one group."""
+        shift = index * self.step
+        return tuple(
+            Place(place.offset + shift, place.span_bytes, place.dtype, place.shape, place.stride, place.lead)
+            for place in self.first
+        )
 
 
 class Layout:
@@ -67,6 +85,14 @@ class Layout:
             step *= max(size, 1)
         return self._add(dtype, shape, tuple(reversed(stride)), 0, getattr(torch, dtype).itemsize)
 
+    def block(self, place: "Callable[[Layout], tuple[Place, ...]]", count: int) -> Block:
+        """`count` times the places that `place` makes in a layout."""
+        start = self.size
+        first = place(self)
+        step = self.size - start
+        self.size += step * (count - 1)
+        return Block(first, step, count)
+
     def _add(self, dtype: str, shape: tuple[int, ...], stride: tuple[int, ...], lead: int, itemsize: int) -> Place:
         elements = 0 if 0 in shape else 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
         span = (lead + elements) * itemsize
@@ -85,7 +111,8 @@ class Arena:
         self._bytes = numpy.frombuffer(self._map, dtype=numpy.uint8)
         self._base = self._bytes.ctypes.data
         # Words of it in a result mean that nothing was written there. Secret, so that no value can equal it.
-        self._poison = numpy.frombuffer(secrets.token_bytes(1 << 16), dtype=numpy.uint8)
+        self._poison = numpy.frombuffer(secrets.token_bytes(_POISON_BYTES), dtype=numpy.uint8)
+        self._guards = self._poison.tobytes() + self._poison[:_GUARD].tobytes()
 
     def close(self) -> None:
         """Gives the memory back once the child has let go of it too."""
@@ -113,10 +140,17 @@ class Arena:
         count = place.span_bytes - place.lead * size
         return _memcmp(self._base + start, tensor.data_ptr(), count) == 0
 
+    def rows(self, block: Block, leaf: int, count: int) -> "numpy.ndarray":
+        """The memory of one leaf in the first `count` groups: (count, bytes) uint8, from the first element on."""
+        place = block.first[leaf]
+        lead = place.lead * _itemsize(place.dtype)
+        size = 0 if place.empty else place.span_bytes - lead
+        return numpy.ndarray((count, size), numpy.uint8, self._map, place.offset + lead, (block.step, 1))
+
     def poison(self, place: Place) -> None:
         """Fills the place and its guards with a pattern nobody can know."""
         start, end = place.offset - _GUARD, place.offset + place.span_bytes + _GUARD
-        pattern = len(self._poison)
+        pattern = _POISON_BYTES
         for first in range(start - start % pattern, min(end, self.size), pattern):
             low, high = max(first, start), min(first + pattern, end, self.size)
             self._bytes[low:high] = self._poison[low - first : high - first]
@@ -126,12 +160,12 @@ class Arena:
         end = place.offset + place.span_bytes
         before = self._poisoned(place.offset - _GUARD, place.offset)
         after = self._poisoned(end, min(end + _GUARD, self.size))
-        return bool(before.all() and after.all())
+        return before and after
 
     def unwritten(self, place: Place) -> bool:
         """Whether some aligned word of a poisoned place still holds the poison."""
         start, end = -(-place.offset // 8) * 8, (place.offset + place.span_bytes) // 8 * 8
-        pattern = len(self._poison)
+        pattern = _POISON_BYTES
         words = self._poison.view(numpy.uint64)
         for first in range(start - start % pattern, end, pattern):
             low, high = max(first, start), min(first + pattern, end)
@@ -149,18 +183,10 @@ class Arena:
             ctypes.memmove(result.data_ptr(), self._base + place.offset, place.span_bytes)
         return result
 
-    def rows(self, place: Place, rows: tuple[int, int] | None) -> bytes:
-        """What lies in these rows of a contiguous place; in all of it for None."""
-        start, end = place.offset, place.offset + place.span_bytes
-        if rows:
-            size = place.span_bytes // place.shape[0]
-            start, end = start + rows[0] * size, start + rows[1] * size
-        return self._bytes[start:end].tobytes()
-
-    def _poisoned(self, start: int, end: int) -> "numpy.ndarray":
-        """For each byte of the arena from `start`, whether it is poison. Places are cut at the pattern's repeats."""
-        wanted = numpy.take(self._poison, range(start, end), mode="wrap")
-        return self._bytes[start:end] == wanted
+    def _poisoned(self, start: int, end: int) -> bool:
+        """Whether all from `start` to `end`, a guard at most, is poison."""
+        phase = start % _POISON_BYTES
+        return self._bytes[start:end].tobytes() == self._guards[phase : phase + end - start]
 
 
 class ChildArena:
@@ -194,6 +220,12 @@ def fits(tensors: "Sequence[Tensor]") -> str:
 
 _memcmp = ctypes.CDLL(None).memcmp
 _memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
+
+def _itemsize(dtype: str) -> int:
+    import torch
+
+    return getattr(torch, dtype).itemsize
 
 
 def _strided() -> object:

@@ -9,6 +9,7 @@ import json
 import os
 import pickle
 import socket
+import struct
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from typing import Any
 
 from kernelwright.errors import CompileError, MissingError
 from kernelwright.judge import frames, ledger
-from kernelwright.judge.arena import ChildArena, Place
+from kernelwright.judge.arena import Block, ChildArena, Place
 from kernelwright.records import Build, BuildRequest, Candidate, Problem, decode, encode, flatten, unflatten
 from kernelwright.sandbox import Limits, confine
 from kernelwright.targets.surroundings import Surroundings
@@ -60,35 +61,33 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Call:
-    """Call the module once for each element of `inputs`, on a first go. On a second, which names calls and parts of
-    their results (Probe), copy those out; on a third copy results whole where that is wanted. Goes with nothing to do
-    do not come."""
+class Series:
+    """Where the inputs of calls lie and where results go, for all windows that follow.
 
-    inputs: tuple[tuple[Place, ...], ...]
-    slots: tuple[tuple[Place, ...], ...]
+    A window is a go with a number of calls, answered when they have returned. A second go then says whose results are
+    copied to the slots, which is answered too if there are any, and whether the first call's are to be described."""
+
+    inputs: Block
+    slots: Block
     template: str
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Probe:
-    """The result of call `call` goes to slot `slot`; at first only these rows (of the first dimension) of each leaf."""
+CALLS = struct.Struct("<I")
+"""What the first go of a window says."""
 
-    call: int
-    slot: int
-    whole: bool
-    """Whether the slot has room for all of the result, else for the rows alone."""
-    rows: tuple[tuple[int, int] | None, ...]
-    """None: the whole leaf."""
+
+def reveal(calls: Sequence[int], describe: bool) -> bytes:
+    """What the second go of a window says."""
+    return struct.pack(f"<{1 + len(calls)}I", describe, *calls)
 
 
 @dataclass(frozen=True)
 class Record:
-    """Call the module once for each element of `inputs` under a profiler and tell what ran."""
+    """Call the module once for each group of `inputs` under a profiler and tell what ran."""
 
-    inputs: tuple[tuple[Place, ...], ...]
+    inputs: Block
 
 
 @dataclass(frozen=True)
@@ -125,23 +124,29 @@ def main(channel: socket.socket) -> None:
     arena: ChildArena | None = None
     problem: Problem | None = None
     before: Surroundings | None = None
+    stand: _Stand | None = None
     while True:
         try:
             body, files = frames.receive(channel)
         except EOFError:
             return
-        order = pickle.loads(body)
         try:
+            if body[:1] == frames.GO:
+                assert stand is not None
+                stand.window(channel, module, body)
+                continue
+            order = pickle.loads(body)
             if isinstance(order, Confine):
                 _tell(channel, _confine(order))
             elif isinstance(order, Map):
                 arena = ChildArena(files[0])
             elif isinstance(order, Construct):
                 problem = order.problem
+                gc.disable()  # nothing is collected while a clock runs
                 make = _constructor(order, _Broker(channel))
                 before = Surroundings.now()
                 module = make()
-                # What is there now stays; a collection before each call then looks at that call's remains only.
+                # What is there now stays; the collection after each window then looks at that window's remains only.
                 gc.collect()
                 gc.freeze()
                 _tell(channel, {"constructed": callable(getattr(module, "prepare", None))})
@@ -151,9 +156,10 @@ def main(channel: socket.socket) -> None:
                 _tell(channel, {"loaded": True})
                 if callable(getattr(module, "prepare", None)):
                     _await_go(channel, partial(_prepare, module))
-            elif isinstance(order, Call):
+            elif isinstance(order, Series):
                 assert arena is not None and problem is not None
-                _call(channel, module, problem, arena, order)
+                stand = _Stand(problem, arena, order)
+                _tell(channel, {"ready": True})
             elif isinstance(order, Record):
                 assert arena is not None and problem is not None
                 _tell(channel, {"ledger": _record(module, problem, arena, order)})
@@ -205,65 +211,63 @@ def _load(module: Any, weights: Mapping[str, Any], training: bool) -> None:
     module.train(training)
 
 
-def _prepare(module: Any, _: bytes) -> None:
+def _prepare(module: Any) -> None:
     import torch
 
     with torch.no_grad():
         module.prepare()
 
 
-def _call(channel: socket.socket, module: Any, problem: Problem, arena: ChildArena, order: Call) -> None:
-    import torch
+class _Stand:
+    """Stands ready for windows: arguments on the arena's inputs, slots for results."""
 
-    arguments = [_arguments(problem, list(map(arena.tensor, places))) for places in order.inputs]
-    slots = [[arena.tensor(place) for place in places] for places in order.slots]
-    results: list[Any] = []
-    probes: list[Probe] = []
-    misfits: list[int] = []
+    def __init__(self, problem: Problem, arena: ChildArena, order: Series) -> None:
+        self._problem, self._order = problem, order
+        self._inputs = [list(map(arena.tensor, order.inputs.group(call))) for call in range(order.inputs.count)]
+        self._slots = [list(map(arena.tensor, order.slots.group(slot))) for slot in range(order.slots.count)]
+        self._arguments = [self._fresh(call) for call in range(order.inputs.count)]
 
-    def forward(_: bytes) -> None:
-        with _conditions(problem):
-            for args, kwargs in arguments:
-                results.append(module(*args, **kwargs))
+    def window(self, channel: socket.socket, module: Any, go: bytes) -> None:
+        """The calls that the first go asks for, the copying that the second does, and then, off the clock, all that
+        must not fall into the next window: the judge stops this process once it has been told."""
+        results: list[Any] = []
+        misfits: list[int] = []
+        calls = 0
+        try:
+            token, more = frames.parse_go(go)
+            (calls,) = CALLS.unpack(more)
+            with _conditions(self._problem):
+                for args, kwargs in self._arguments[:calls]:
+                    results.append(module(*args, **kwargs))
+            frames.send(channel, b"D" + token)
+            token, more = frames.parse_go(frames.receive(channel)[0])
+            describe, *asked = struct.unpack(f"<{len(more) // 4}I", more)
+            if asked:
+                self._copy(results, asked, misfits)
+                frames.send(channel, b"D" + token)
+            returned = _declared(results[0], self._arguments[0], module) if describe else None
+        finally:
+            results.clear()
+            self._arguments[:calls] = map(self._fresh, range(calls))
+            gc.collect()
+        _tell(channel, {"returned": returned, "misfits": misfits})
 
-    def copy_parts(body: bytes) -> None:
-        probes.extend(pickle.loads(body))
+    def _copy(self, results: list[Any], asked: list[int], misfits: list[int]) -> None:
+        import torch
+
+        order = self._order
         with torch.no_grad():
-            for probe in probes:
-                leaves, template = flatten(results[probe.call], _is_tensor)
-                if template != order.template or not all(map(_fits, leaves, order.shapes, order.dtypes)):
-                    misfits.append(probe.call)
-                    continue
-                for leaf, slot, rows in zip(leaves, slots[probe.slot], probe.rows, strict=True):
-                    if rows:
-                        leaf = leaf[rows[0] : rows[1]]
-                        slot = slot[rows[0] : rows[1]] if probe.whole else slot
-                    slot.copy_(leaf)
+            for call, slots in zip(asked, self._slots, strict=False):
+                leaves, template = flatten(results[call], _is_tensor)
+                if template == order.template and all(map(_fits, leaves, order.shapes, order.dtypes)):
+                    for leaf, slot in zip(leaves, slots, strict=True):
+                        slot.copy_(leaf)
+                else:
+                    misfits.append(call)
 
-    def copy_whole(_: bytes) -> None:
-        with torch.no_grad():
-            for probe in probes:
-                if probe.whole:
-                    leaves = flatten(results[probe.call], _is_tensor)[0]
-                    for leaf, slot in zip(leaves, slots[probe.slot], strict=False):
-                        if leaf.shape == slot.shape and leaf.dtype == slot.dtype:
-                            slot.copy_(leaf)
-
-    # Before it says ready: from then on it may be stopped anywhere, and what is left to do falls into the timed call.
-    gc.collect()
-    gc.disable()
-    _tell(channel, {"ready": True})
-    try:
-        done = _await_go(channel, forward)
-        if done and results:
-            done = _await_go(channel, copy_parts)
-        if done and any(probe.whole for probe in probes):
-            done = _await_go(channel, copy_whole)
-        if done:
-            returned = _declared(results[0], arguments[0], module) if results else None
-            _tell(channel, {"returned": returned, "misfits": misfits})
-    finally:
-        gc.enable()
+    def _fresh(self, call: int) -> tuple[list[Any], dict[str, Any]]:
+        """Tensor objects that no call has had: one may give its input another shape, or attributes."""
+        return _arguments(self._problem, [tensor.detach() for tensor in self._inputs[call]])
 
 
 @contextmanager
@@ -278,7 +282,8 @@ def _conditions(problem: Problem) -> Iterator[None]:
 
 
 def _record(module: Any, problem: Problem, arena: ChildArena, order: Record) -> list[tuple[str, float]]:
-    arguments = [_arguments(problem, list(map(arena.tensor, places))) for places in order.inputs]
+    groups = map(order.inputs.group, range(order.inputs.count))
+    arguments = [_arguments(problem, list(map(arena.tensor, places))) for places in groups]
 
     def run() -> None:
         with _conditions(problem):
@@ -366,17 +371,15 @@ def _read(module: Any, arena: ChildArena, order: Read) -> list[str]:
     return copied
 
 
-def _await_go(channel: socket.socket, step: Callable[[bytes], None]) -> bool:
-    """Does the step on the judge's word and reports it done; False where it raised, which is told instead."""
-    body, _ = frames.receive(channel)
-    token, more = body[: frames.TOKEN_BYTES], body[frames.TOKEN_BYTES :]
+def _await_go(channel: socket.socket, step: Callable[[], None]) -> None:
+    """Does the step on the judge's word and reports it done, or that it raised."""
+    token, _ = frames.parse_go(frames.receive(channel)[0])
     try:
-        step(more)
+        step()
     except BaseException as error:  # see main
         _tell(channel, _failure(error))
-        return False
+        return
     frames.send(channel, b"D" + token)
-    return True
 
 
 def _tell(channel: socket.socket, message: Mapping[str, Any]) -> None:

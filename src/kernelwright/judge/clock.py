@@ -4,16 +4,20 @@ A window of n calls takes c + n t: t is what is wanted, c is waking the child, o
 costs more than the next. A plain slope (T(2K) - T(K)) / K could be bent by a child that loiters in the short windows,
 so c = 2 T(K) - T(2K) counts only between what an empty window of a trusted session takes and half a per cent of T(2K)
 more. A sample is (T(2K) - c) / 2K.
+
+After each window of 2K calls the whole results of a few of them, drawn at random, are asked for and copied, by a second
+clock. What that takes beyond the same copying of a trusted session, a moment before or after, is work put off: its
+share of each copied call is charged to every call.
 """
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
+from kernelwright.judge.fresh import Batch
 from kernelwright.judge.steps import Expected, Failure, Steps, Window
 from kernelwright.records import Timing
 
@@ -39,14 +43,31 @@ _REPEATS_SHARE = 0.5
 """... until this part of the time is used up: a machine that is never quiet will not be so in the rest."""
 _CHOOSING = 5
 """Windows, at most, from which the time of a call is guessed."""
-_EXTRAS = 5
+_CHOSEN = 0.25
+"""Of a window: so much longer must one of many calls be than one of a single call, to tell how many fill it."""
+_GROWTH = 8
+_SHORT = 4
+"""Windows that a single call fills so many times over need no more calls."""
+_EMPTIES = 5
+_SINGLES = 3
 """In so many rounds an empty window and one of a single call are measured as well."""
 _MOST_OVERHEAD = 0.25
 """Of a window: on a machine so busy that an empty window seems to take more, times mean nothing anyway."""
 _COLD = 0.005
 """Of a window: how much more its first call may cost than the others."""
-_PLAIN_COPY_US = 30.0
-"""Without a trusted session: what a probe of one output may cost, and half of what waking the child may."""
+_COPIED_US = 200.0
+"""The calls whose results are copied take about so long together, ..."""
+_COPIED_BYTES = 1 << 19
+"""... and have no more results than this; one call at the least."""
+_MOST_COPIED = 64
+_PLAIN_WAKE_US = 60.0
+_PLAIN_GBS = 1.0
+"""Without a trusted session: what waking a child for copying, and the copying, may take."""
+_SCATTERED_GBS = 0.2
+"""Copying results is not slower than this, whatever order they lie in: a cache line, and the way to it in the page
+tables, for every element."""
+_WAIVED = 0.05
+"""Of the time of a call: lateness below this is not charged where the copies' own scatter is as large."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +92,12 @@ class Turns:
     overhead_us: float = 0.0
     """c."""
     charged_us: float = 0.0
+    """What each sample contains for work put off."""
     late_us: float = 0.0
-    """What copying parts of a window's results took beyond the plain copy, all probed calls together."""
-    """What each sample contains for work put off: what copying the probed parts cost beyond the plain, per call."""
+    """How much longer copying took, in each single window, than the slowest of a trusted session and than any order of
+    the results in memory explains, ..."""
+    copied: int = 0
+    """... for the results of so many calls."""
     discarded: int = 0
     """Windows measured again because others used the processor."""
     disturbed: int = 0
@@ -97,13 +121,14 @@ class _Lane:
     short_us: list[float] = field(default_factory=list)
     long_us: list[float] = field(default_factory=list)
     copy_us: list[float] = field(default_factory=list)
-    probed: int = 1
+    ready_us: list[float] = field(default_factory=list)
+    """The same without the time that the child stood in line for a processor: it may have brought that on itself."""
     single_us: list[float] = field(default_factory=list)
     empty_us: list[float] = field(default_factory=list)
     discarded: int = 0
     disturbed: int = 0
     kept: dict[int, Kept] = field(default_factory=dict)
-    """By slot; see _Sampling."""
+    """By slot; see _slot."""
     unwritten: int = 0
     changed: int = 0
     guards: bool = True
@@ -118,35 +143,41 @@ class _Lane:
             times[kind].append(window.forward_us)
         if kind == "long":
             self.copy_us.append(window.copy_us)
-            self.probed = max(window.probed, 1)
+            self.ready_us.append(window.copy_us - window.copy_waited_us)
 
 
 def time_turns(
     sessions: Sequence[Steps],
-    inputs: "Callable[[int], Sequence[Sequence[Tensor]]]",
+    inputs: Callable[[int], Batch],
     expected: Expected,
     *,
     rounds: int = 11,
     keep: int = 3,
-    window_us: float = 2000.0,
+    window_us: float = 1000.0,
     memory_bytes: int = 512 << 20,
     budget_s: float = 30.0,
     enough: float = 0.0,
 ) -> tuple[Turns, ...]:
     """Times `sessions` (started) by turns and in alternating order, `rounds` samples each, fewer if slow.
 
-    `inputs(n)` gives n fresh lists of leaves; all sessions have the same in a round. Sessions of baselines
+    `inputs(n)` gives fresh inputs for n calls; all sessions have the same in a round. Sessions of baselines
     (`candidate.baseline`) are trusted: they tell what waking a child and copying its results cost. `keep` calls of each
-    session come back to be verified. Call it inside Gate.quiet().
+    session, of different rounds, come back to be verified. Call it inside Gate.quiet().
 
-    `budget_s` is wall-clock time: when it is used up no round is begun beyond the fifth, however busy the machine.
-    `enough`: rounds end early once each median is known to this share of itself (0.01: one per cent).
+    `window_us`: about how long the shorter windows are. `budget_s` is wall-clock time: when it is used up no round is
+    begun beyond the fifth, however busy the machine. `enough`: rounds end early once each median is known to this share
+    of itself (0.01: one per cent).
     """
     began = time.monotonic()
     lanes = [_Lane(session) for session in sessions]
-    most = _most_calls(inputs(1)[0], expected, memory_bytes)
-    calls, call_us = _choose_calls(lanes, inputs, expected, most, window_us)
+    trusted = any(lane.trusted for lane in lanes)
+    _settle()
+    most = _most_calls(inputs(1).like(), expected, memory_bytes)
+    calls, per_call = _choose_calls(lanes, inputs, expected, most, window_us)
+    call_us = sum(per_call)
     alone = call_us >= _LONG_US
+    size = calls if alone else 2 * calls
+    copied = _choose_copied(size, min(per_call, default=1.0), expected)
     rounds = max(_FEWEST_ROUNDS, min(rounds, int(budget_s * 1e6 / max(call_us * calls * (2 if alone else 3), 1))))
     short_of_time = False
     for turn in range(rounds):
@@ -155,49 +186,48 @@ def time_turns(
         if short_of_time or (turn >= _FEWEST_TIGHT_ROUNDS and enough and _known(lanes, enough)):
             break
         repeats = _REPEATS if spent_s < _REPEATS_SHARE * budget_s else 0
-        sizes = {"warm": calls, "long": calls} if alone else {"short": calls, "long": 2 * calls}
-        if turn < _EXTRAS and not alone:
-            sizes = {"empty": 0, "single": 1, **sizes}
-        fresh = iter(inputs(sum(sizes.values())))
-        spans = [(kind, list(islice(fresh, size))) for kind, size in sizes.items()]
-        _settle()
+        sizes = {"warm": calls, "long": calls} if alone else {"short": calls, "long": size}
+        if turn < _EMPTIES and not alone:
+            sizes = {"empty": 0, "single": 1, **sizes} if turn < _SINGLES else {"empty": 0, **sizes}
+        spans = [(kind, inputs(count)) for kind, count in sizes.items()]
         order = list(enumerate(lanes))
         for _, lane in order if turn % 2 == 0 else reversed(order):
             # The first window after another session's finds colder caches: it is the short one as often as the long.
             for kind, given in spans if turn % 4 < 2 or alone else reversed(spans):
-                slots = _slots(keep, turn, lane.kept)[: len(given)] if kind == "long" else []
-                chosen = random.sample(range(len(given)), len(slots))
+                if kind == "empty" and trusted and not lane.trusted:
+                    continue
+                long = kind == "long"
+                slot = _slot(keep, turn) if long else None
+                reveal = random.sample(range(len(given)), copied) if long else []
                 # The others serve by their medians alone, which a disturbed one hardly moves.
-                window = _measure(lane, given, expected, tuple(chosen), repeats if kind == "long" else 0)
+                window = _measure(lane, given, expected, reveal, slot is not None, repeats if long else 0)
                 if window is None:
                     break
                 lane.note(kind, window)
-                lane.disturbed += kind == "long" and _disturbed(window)
-                for slot, index in zip(slots, chosen, strict=True):
-                    outputs = next(found for call, found in window.outputs if call == index)
-                    lane.kept[slot] = Kept(tuple(given[index]), outputs)
+                lane.disturbed += long and _disturbed(window)
+                if slot is not None:
+                    lane.kept[slot] = Kept(tuple(given.leaves(reveal[0])), window.outputs)
     if alone and keep and most > 1:
         given = inputs(2)
         for lane in lanes:
             if not lane.trusted:
                 _keep_first_of_two(lane, given, expected, keep)
-    return tuple(_conclude(lanes, expected, calls, alone, short_of_time))
+    return tuple(_conclude(lanes, expected, calls, copied, alone, short_of_time))
 
 
-def _slots(keep: int, turn: int, taken: Collection[int]) -> list[int]:
-    """Which of the `keep` slots take a call of round `turn`, in random order: in the end each holds one of any round,
-    whenever the rounds end (reservoir sampling, Vitter 1985), so that no child can tell which round is looked at."""
-    slots = [slot for slot in range(keep) if slot not in taken or random.random() * (turn + 1) < 1.0]
-    random.shuffle(slots)
-    return slots
+def _slot(keep: int, turn: int) -> int | None:
+    """Which of the `keep` slots takes a call of round `turn`, if any: in the end they hold calls of any different
+    rounds, whenever the rounds end (reservoir sampling, Vitter 1985), so that no child can tell which are verified."""
+    slot = turn if turn < keep else random.randrange(turn + 1)
+    return slot if slot < keep else None
 
 
-def _keep_first_of_two(lane: _Lane, given: "Sequence[Sequence[Tensor]]", expected: Expected, slot: int) -> None:
+def _keep_first_of_two(lane: _Lane, given: Batch, expected: Expected, slot: int) -> None:
     """Where each window is one call nobody would see that a result is overwritten by the next call, as one is that
     lives in a buffer of the module: the first of two results that are held together is verified too."""
-    window = _measure(lane, given, expected, (0,), 0)
+    window = _measure(lane, given, expected, [0], True, 0)
     if window is not None:
-        lane.kept[slot] = Kept(tuple(given[0]), next(found for call, found in window.outputs if call == 0))
+        lane.kept[slot] = Kept(tuple(given.leaves(0)), window.outputs)
 
 
 def _settle() -> None:
@@ -230,49 +260,67 @@ def _most_calls(leaves: "Sequence[Tensor]", expected: Expected, memory_bytes: in
 
 
 def _choose_calls(
-    lanes: list[_Lane],
-    inputs: "Callable[[int], Sequence[Sequence[Tensor]]]",
-    expected: Expected,
-    most: int,
-    window_us: float,
-) -> tuple[int, float]:
-    """K, the same for all (so that all find their inputs equally warm), and the time of a round's single call, all
-    sessions together. K is enough for the fastest session, unless the slowest then takes too long."""
-    calls = 1
-    while True:
-        given = inputs(calls)
-        _settle()
-        taken = []
-        for lane in lanes:
-            if lane.failure is None:
-                windows: list[Window] = []
-                # Twice at the least: the first window of a size touches fresh memory.
-                while len(windows) < 2 or (len(windows) < _CHOOSING and _disturbed(windows[-1])):
-                    windows.append(lane.session.window(given, expected))
-                    if windows[-1].failure:
-                        break
-                failed = windows[-1].failure
-                lane.failure = failed
-                if failed is None:
-                    taken.append(min(window.forward_us for window in windows))
+    lanes: list[_Lane], inputs: Callable[[int], Batch], expected: Expected, most: int, window_us: float
+) -> tuple[int, list[float]]:
+    """K, the same for all (so that all find their inputs equally warm), and about the time of a call of each session.
+    K is enough for the fastest session, unless the slowest then takes too long.
+
+    A first window of a child is slow: K is chosen from the growth of windows already met, not from their length."""
+    singles = _least(lanes, inputs(1), expected)
+    if not singles:
+        return 1, []
+    calls, per_call = 1, list(singles.values())
+    while min(per_call) < _SHORT * window_us:
+        grown = min(_GROWTH * calls, max(1, most // 2), int(_LONGEST_WINDOW_US / max(per_call)))
+        if grown <= calls:
+            break
+        calls = grown
+        taken = _least(lanes, inputs(calls), expected)
         if not taken:
-            return calls, 0.0
-        per_call = [us / calls for us in taken]
-        grown = calls * max(2, min(8, int(window_us / max(min(taken), 1.0)) + 1))
-        if min(taken) >= window_us or 2 * calls >= most or max(per_call) * grown > _LONGEST_WINDOW_US:
-            return calls, sum(per_call)
-        calls = min(grown, max(1, most // 2))
+            return calls, []
+        # At least a tenth of what a window's length says, should the single call have been disturbed.
+        per_call = [max((us - singles[lane]) / (calls - 1), us / calls / 10) for lane, us in taken.items()]
+        if min(us - singles[lane] for lane, us in taken.items()) >= _CHOSEN * window_us:
+            break
+    wanted = max(1, round(window_us / max(min(per_call), 0.01)))
+    calls = max(1, min(wanted, _GROWTH * calls, most // 2, int(_LONGEST_WINDOW_US / max(per_call))))
+    if max(per_call) < _LONG_US:
+        _least(lanes, inputs(2 * calls), expected, windows=1)  # which touch fresh memory
+    return calls, per_call
+
+
+def _least(lanes: list[_Lane], given: Batch, expected: Expected, windows: int = 2) -> dict[int, float]:
+    """The least time of some windows of each session that lives, by its place: the first of a size touches fresh
+    memory."""
+    taken = {}
+    for place, lane in enumerate(lanes):
+        found: list[Window] = []
+        while lane.failure is None and (
+            len(found) < windows or (windows > 1 and len(found) < _CHOOSING and _disturbed(found[-1]))
+        ):
+            found.append(lane.session.window(given, expected))
+            lane.failure = found[-1].failure
+        if lane.failure is None:
+            taken[place] = min(window.forward_us for window in found)
+    return taken
+
+
+def _choose_copied(calls: int, call_us: float, expected: Expected) -> int:
+    """Of how many calls of a window the results are copied: one, and where a call is so short that the scatter of
+    waking a child drowns it, some more."""
+    wanted = min(_COPIED_US / max(call_us, 0.01), _COPIED_BYTES / max(expected.bytes, 1), _MOST_COPIED, calls)
+    return max(1, int(wanted))
 
 
 def _measure(
-    lane: _Lane, given: "Sequence[Sequence[Tensor]]", expected: Expected, keep: tuple[int, ...], repeats: int
+    lane: _Lane, given: Batch, expected: Expected, reveal: list[int], keep: bool, repeats: int
 ) -> Window | None:
     """A window of one session that nobody disturbed, else the least disturbed of a few; None once it has failed."""
     if lane.failure is not None:
         return None
     best: Window | None = None
     for attempt in range(repeats + 1):
-        window = lane.session.window(given, expected, keep=keep)
+        window = lane.session.window(given, expected, reveal=reveal, keep=keep)
         if window.failure is not None:
             lane.failure = window.failure
             return None
@@ -293,31 +341,46 @@ def _disturbed(window: Window) -> bool:
     return window.waited_us > 100 + 0.1 * window.forward_us or window.own_us > 500 + 0.1 * window.forward_us
 
 
-def _conclude(lanes: list[_Lane], expected: Expected, calls: int, alone: bool, short_of_time: bool) -> Iterator[Turns]:
+def _conclude(
+    lanes: list[_Lane], expected: Expected, calls: int, copied: int, alone: bool, short_of_time: bool
+) -> Iterator[Turns]:
     living = [lane for lane in lanes if lane.failure is None]
     trusted = [lane for lane in living if lane.trusted]
     # Without a trusted session the smallest stands for them: nobody can make another's smaller.
     empties = [quantiles(lane.empty_us, n=4)[0] for lane in trusted or living if lane.empty_us]
     empty_us = 0.0 if not empties else max(empties) if trusted else min(empties)
-    if trusted:
-        plain_us = max(quantiles(lane.copy_us, n=4)[2] for lane in trusted)
-    else:
-        plain_us = _PLAIN_COPY_US * (2 + max((lane.probed for lane in living), default=1) * len(expected.shapes))
+    plain = _PLAIN_WAKE_US + copied * expected.bytes / (_PLAIN_GBS * 1e3)
+    copies = [lane.copy_us for lane in trusted] or [[plain] * _FEWEST_ROUNDS]
     for lane in lanes:
-        turns = _turns(lane, empty_us, plain_us, calls, alone)
-        yield replace(turns, short_of_time=short_of_time) if turns.timing else turns
+        if lane.failure is not None:
+            yield Turns(lane.failure)
+            continue
+        charged, late = (
+            (0.0, 0.0)
+            if lane.trusted
+            else _lateness(lane, copies, calls if alone else 2 * calls, copied, expected.bytes)
+        )
+        turns = _turns(lane, empty_us, charged / copied, calls, copied, alone)
+        yield replace(turns, late_us=late, copied=copied, short_of_time=short_of_time)
 
 
-def _turns(lane: _Lane, empty_us: float, plain_us: float, calls: int, alone: bool) -> Turns:
-    if lane.failure is not None:
-        return Turns(lane.failure)
+def _lateness(lane: _Lane, plain: list[list[float]], size: int, copied: int, size_bytes: int) -> tuple[float, float]:
+    """What copying took beyond the plain: by the medians, and without a doubt. In us for all copied calls together."""
+    median_us = max(median(copies) for copies in plain)
+    late = max(0.0, median(lane.copy_us) - median_us)
+    scatter = _uncertainty(lane.copy_us) + max(_uncertainty(copies) for copies in plain)
+    if late < scatter and late < _WAIVED * copied * median(lane.long_us) / size:
+        late = 0.0
+    slowest_us = max(max(copies) for copies in plain) + copied * size_bytes / (_SCATTERED_GBS * 1e3)
+    return late, max(0.0, min(lane.ready_us) - slowest_us)
+
+
+def _turns(lane: _Lane, empty_us: float, charged: float, calls: int, copied: int, alone: bool) -> Turns:
     size, overhead = (calls, 0.0) if alone else (2 * calls, empty_us)
     if lane.short_us:
         intercept = median(2 * short - long for short, long in zip(lane.short_us, lane.long_us, strict=True))
         overhead = min(max(intercept, empty_us), empty_us + _COLD * median(lane.long_us))
         overhead = min(overhead, _MOST_OVERHEAD * min(lane.long_us))
-    late = 0.0 if lane.trusted else max(0.0, median(lane.copy_us) - plain_us)
-    charged = late / lane.probed
     samples = [max((us - overhead) / size, 0.0) + charged for us in lane.long_us]
     method = f"slope over {calls} and {2 * calls} calls by turns"
     if alone:
@@ -326,7 +389,7 @@ def _turns(lane: _Lane, empty_us: float, plain_us: float, calls: int, alone: boo
         samples_us=tuple(samples),
         method=f"{method}, fresh inputs, copying beyond the plain cost charged",
         resolution_us=_uncertainty(samples),
-        copy_us=median(lane.copy_us) / lane.probed,
+        copy_us=median(lane.copy_us) / copied,
     )
     return Turns(
         timing=timing,
@@ -334,7 +397,6 @@ def _turns(lane: _Lane, empty_us: float, plain_us: float, calls: int, alone: boo
         single_us=max(0.0, median(lane.single_us) - empty_us) if lane.single_us else median(samples),
         overhead_us=overhead,
         charged_us=charged,
-        late_us=late,
         discarded=lane.discarded,
         disturbed=lane.disturbed,
         kept=tuple(lane.kept.values()),

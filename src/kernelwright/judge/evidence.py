@@ -98,8 +98,11 @@ class Evidence:
     timed_changed: int = 0
     """... that changed an input."""
     charged_us: float = 0.0
+    """Part of the timing: what copying the results of a call out cost beyond a plain copy."""
     late_us: float = 0.0
-    """Median of what copying a timed call's results out cost beyond a plain copy; it is part of the timing."""
+    """How much longer copying took, in each single window, than any order of the results in memory explains, ..."""
+    late_calls: int = 0
+    """... for the results of so many calls."""
     disturbed: int = 0
     """Samples taken while others used the processor."""
     short_of_time: bool = False

@@ -1,7 +1,8 @@
 """Messages between the judge and a child over a stream socket: four bytes of length, then the body.
 
-To the child go pickles, with open files beside them. From the child come two kinds only: `D` and the token of the last
-go, and `J` with JSON; the judge never unpickles what a child sends. The judge's end of this is wire.py.
+To the child go pickles, with open files beside them, and goes: GO, a token and a few bytes more. From the child come
+two kinds only: `D` and the token of the last go, and `J` with JSON; the judge never unpickles what a child sends. The
+judge's end of this is wire.py.
 """
 
 import array
@@ -10,6 +11,8 @@ import struct
 
 HEADER = struct.Struct("<I")
 TOKEN_BYTES = 8
+GO = b"G"
+"""No pickle begins with it."""
 MAX_FRAME = 8 << 20
 """The longest message a child may send: its build requests carry source text."""
 
@@ -17,6 +20,13 @@ MAX_FRAME = 8 << 20
 def frame(body: bytes) -> bytes:
     """The message as it goes over the wire."""
     return HEADER.pack(len(body)) + body
+
+
+def parse_go(body: bytes) -> tuple[bytes, bytes]:
+    """The token of a go, and what goes with it."""
+    if body[:1] != GO:
+        raise ValueError("a go was due")
+    return body[1 : 1 + TOKEN_BYTES], body[1 + TOKEN_BYTES :]
 
 
 def send(channel: socket.socket, body: bytes, files: tuple[int, ...] = ()) -> None:

@@ -1,48 +1,178 @@
-"""Inputs for timed calls: like the user's own, new for every call, cheap to make.
+"""Inputs for calls, written where the child will read them.
 
-Each set is a base set changed in every element: floating leaves are multiplied by a random factor near one (towards
-the lower bound where the signature names bounds), integers are rolled by a random distance, so that neither a call's
-memory nor any few of its values say that it has been seen before.
+Those of timed calls are like the user's own and new for every call: a base set changed in every element. Floating
+leaves are multiplied by a random factor near one (moved towards the lower bound where the signature names bounds), all
+others are rolled by a random distance, so that neither a call's memory nor any few of its values say that it has been
+seen before. Only the random numbers are kept: a set is made when it is wanted and the same each time. NumPy makes them,
+on one thread: torch's helper threads would still spin when the clock starts.
 """
 
+import ctypes
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
+import numpy
 import torch
 
 from kernelwright.records import Signature, TensorSpec
 
 _SPREAD = 0.125
+_WHOLE = (torch.float32, torch.float64)
+"""For these all sets of a window are written by one operation."""
 
 
-def fresh_inputs(
-    base: Sequence[torch.Tensor], signature: Signature
-) -> Callable[[int], Sequence[Sequence[torch.Tensor]]]:
-    """A maker of `n` sets of leaves in memory of their own; the strides are those of `base`."""
+class Batch(Protocol):
+    """The inputs of some calls, alike in shapes and strides."""
 
-    def make(count: int) -> list[list[torch.Tensor]]:
-        return [_changed(base, signature.tensors) for _ in range(count)]
+    def __len__(self) -> int:
+        """How many calls."""
+        ...
 
-    return make
+    def like(self) -> list[torch.Tensor]:
+        """Tensors with the shapes and strides of a call's, in the signature's order."""
+        ...
+
+    def leaves(self, call: int) -> list[torch.Tensor]:
+        """The tensors of one call."""
+        ...
+
+    def write(self, leaf: int, rows: numpy.ndarray) -> None:
+        """Writes this leaf of every call: rows (calls, bytes) uint8, from the first element in memory to the last."""
+        ...
 
 
-def _changed(base: Sequence[torch.Tensor], specs: Sequence[TensorSpec]) -> list[torch.Tensor]:
-    made: list[torch.Tensor] = []
-    for leaf, spec in zip(base, specs, strict=True):
-        made.append(made[spec.alias_of] if spec.alias_of is not None else _new(leaf, spec))
-    return made
+@dataclass(frozen=True)
+class Given:
+    """Tensors that are there already."""
+
+    sets: Sequence[Sequence[torch.Tensor]]
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    def like(self) -> list[torch.Tensor]:
+        return self.leaves(0) if self.sets else []
+
+    def leaves(self, call: int) -> list[torch.Tensor]:
+        return list(self.sets[call])
+
+    def write(self, leaf: int, rows: numpy.ndarray) -> None:
+        for row, leaves in zip(rows, self.sets, strict=True):
+            ctypes.memmove(row.ctypes.data, leaves[leaf].data_ptr(), row.nbytes)
 
 
-def _new(leaf: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
-    share = secrets.randbits(30) / (1 << 30)
-    if not leaf.numel():
-        return leaf.clone()
-    if leaf.dtype in (torch.float32, torch.float64) and spec.low is None:
-        # NumPy has no helper threads that would still spin when the clock starts.
-        return torch.from_numpy(leaf.numpy() * leaf.numpy().dtype.type(1.0 - _SPREAD * share))
-    if leaf.is_floating_point() or leaf.is_complex():
-        if spec.low is not None:
-            return torch.lerp(leaf, torch.full((), spec.low, dtype=leaf.dtype), _SPREAD * share)
-        return leaf * (1.0 - _SPREAD * share)
-    rolled = leaf.roll(1 + secrets.randbelow(leaf.numel()))
-    return rolled if rolled.stride() == leaf.stride() else leaf.clone().copy_(rolled)
+class Fresh:
+    """Makes batches from a base set. `base`: plain tensors, in the signature's order; a batch has its strides."""
+
+    def __init__(self, base: Sequence[torch.Tensor], signature: Signature) -> None:
+        self._aliases = [spec.alias_of for spec in signature.tensors]
+        self._kinds = [_kind(leaf, spec) for leaf, spec in zip(base, signature.tensors, strict=True)]
+
+    def __call__(self, count: int) -> "Drawn":
+        draws = [numpy.frombuffer(secrets.token_bytes(4 * count), numpy.uint32) / 2.0**32 for _ in self._kinds]
+        return Drawn(count, self._kinds, self._aliases, draws)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What Fresh makes."""
+
+    count: int
+    kinds: "Sequence[_Kind]"
+    aliases: Sequence[int | None]
+    draws: Sequence[numpy.ndarray]
+    """For each leaf a number in [0, 1) for each call."""
+
+    def __len__(self) -> int:
+        return self.count
+
+    def like(self) -> list[torch.Tensor]:
+        return [kind.leaf for kind in self.kinds]
+
+    def leaves(self, call: int) -> list[torch.Tensor]:
+        made: list[torch.Tensor] = []
+        for kind, alias, draw in zip(self.kinds, self.aliases, self.draws, strict=True):
+            made.append(kind.tensor(draw[call]) if alias is None else made[alias])
+        return made
+
+    def write(self, leaf: int, rows: numpy.ndarray) -> None:
+        if rows.size:
+            self.kinds[leaf].write(self.draws[leaf], rows)
+
+
+class _Kind:
+    """One leaf and how it is changed. `flat`: its memory from the first element to the last, gaps included."""
+
+    def __init__(self, leaf: torch.Tensor) -> None:
+        spans = ((size - 1) * step for size, step in zip(leaf.shape, leaf.stride(), strict=True))
+        self.leaf = leaf
+        self.flat = leaf.as_strided((1 + sum(spans) if leaf.numel() else 0,), (1,), leaf.storage_offset())
+
+    def row(self, draw: float) -> numpy.ndarray:
+        """The changed memory, as uint8."""
+        raise NotImplementedError
+
+    def tensor(self, draw: float) -> torch.Tensor:
+        made = torch.from_numpy(self.row(draw)).view(self.leaf.dtype) if self.flat.numel() else self.flat
+        return made.as_strided(self.leaf.shape, self.leaf.stride())
+
+    def write(self, draws: numpy.ndarray, rows: numpy.ndarray) -> None:
+        for row, draw in zip(rows, draws, strict=True):
+            row[:] = self.row(draw)
+
+
+class _Scaled(_Kind):
+    """x (1 - w), or x + w (low - x) towards a bound; w up to _SPREAD. Narrow floats are worked out in float32."""
+
+    def __init__(self, leaf: torch.Tensor, low: float | None) -> None:
+        super().__init__(leaf)
+        narrow = leaf.is_floating_point() and leaf.dtype.itemsize < 4
+        self._base = (self.flat.float() if narrow else self.flat).numpy()
+        self._real = numpy.float64 if leaf.dtype in (torch.float64, torch.complex128) else numpy.float32
+        self._step = None if low is None else self._real(low) - self._base
+
+    def row(self, draw: float) -> numpy.ndarray:
+        if self._step is None:
+            changed = self._base * self._real(1.0 - _SPREAD * draw)
+        else:
+            changed = self._base + self._step * self._real(_SPREAD * draw)
+        if self.leaf.dtype is torch.float16:
+            changed = changed.astype(numpy.float16)
+        elif self.leaf.dtype is torch.bfloat16:
+            bits = changed.view(numpy.uint32)
+            changed = ((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16).astype(numpy.uint16)  # ties to even
+        return changed.view(numpy.uint8)
+
+    def write(self, draws: numpy.ndarray, rows: numpy.ndarray) -> None:
+        if self._step is None and self.leaf.dtype in _WHOLE:
+            factors = (1.0 - _SPREAD * draws).astype(self._base.dtype)
+            numpy.multiply(self._base, factors[:, None], out=rows.view(self._base.dtype))
+        else:
+            super().write(draws, rows)
+
+
+class _Rolled(_Kind):
+    """The elements change places, in the order of memory; what lies in gaps stays there."""
+
+    def __init__(self, leaf: torch.Tensor) -> None:
+        super().__init__(leaf)
+        self._base = self.flat.contiguous().view(torch.uint8).numpy().reshape(-1, leaf.dtype.itemsize)
+        where = torch.arange(len(self._base)).as_strided(leaf.shape, leaf.stride()) if leaf.numel() else leaf
+        self._where = None if leaf.numel() >= len(self._base) else where.unique().numpy()
+
+    def row(self, draw: float) -> numpy.ndarray:
+        elements = self._base if self._where is None else self._base[self._where]
+        rolled = numpy.roll(elements, 1 + int(draw * max(len(elements) - 1, 0)), axis=0)
+        if self._where is not None:
+            elements, rolled = rolled, self._base.copy()
+            rolled[self._where] = elements
+        return rolled.reshape(-1)
+
+
+def _kind(leaf: torch.Tensor, spec: TensorSpec) -> _Kind:
+    wide = leaf.dtype in _WHOLE or leaf.is_complex()
+    if wide or leaf.dtype in (torch.float16, torch.bfloat16):
+        return _Scaled(leaf, None if leaf.is_complex() else spec.low)
+    return _Rolled(leaf)

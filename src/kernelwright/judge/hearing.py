@@ -77,6 +77,7 @@ class Hearing:
             timed_changed=turns.changed,
             charged_us=turns.charged_us,
             late_us=turns.late_us,
+            late_calls=turns.copied,
             disturbed=turns.disturbed,
             short_of_time=turns.short_of_time,
             single_us=turns.single_us,

@@ -28,7 +28,7 @@ from kernelwright.judge.cases import PROBES, Pool, total_bytes
 from kernelwright.judge.clock import Turns, time_turns
 from kernelwright.judge.degenerate import Survey, survey
 from kernelwright.judge.evidence import Evidence
-from kernelwright.judge.fresh import fresh_inputs
+from kernelwright.judge.fresh import Fresh
 from kernelwright.judge.gate import Gate
 from kernelwright.judge.hearing import Hearing, Rejected
 from kernelwright.judge.noise import Noise
@@ -36,6 +36,7 @@ from kernelwright.judge.reference import Reference
 from kernelwright.judge.session import NullSession, Session, Steps
 from kernelwright.judge.settings import JUDGE_VERSION, Settings
 from kernelwright.judge.statistics import noise_floor, ratio
+from kernelwright.judge.steps import plain
 from kernelwright.records import (
     Candidate,
     Case,
@@ -365,9 +366,9 @@ class Judge:
             floor = physics.floor_us(most, facts)
         hearing.evidence = replace(hearing.evidence, floor_us=floor, floor_bytes=most)
 
-    def _inputs(self) -> Callable[[int], Sequence[Sequence[torch.Tensor]]]:
+    def _inputs(self) -> Fresh:
         leaves, _ = self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))
-        return fresh_inputs(leaves, self.problem.signature)
+        return Fresh(plain(self.problem, leaves), self.problem.signature)
 
     def _measure_noise(self, session: Steps) -> Noise:
         """A/A: a baseline beside itself, by turns, as a candidate is timed beside it."""

@@ -1,6 +1,6 @@
 """A session without a child, for the device "null"."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from kernelwright.errors import CompileError, MissingError
@@ -9,6 +9,8 @@ from kernelwright.records import Candidate, Problem, Status, flatten
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from kernelwright.judge.fresh import Batch
 
 
 class NullSession:
@@ -66,17 +68,19 @@ class NullSession:
 
     def run(self, leaves: "Sequence[Tensor]", expected: Expected) -> Run:
         """One call."""
-        window = self.window([leaves], expected, keep=(0,))
+        from kernelwright.judge.fresh import Given
+
+        window = self.window(Given([plain(self.problem, leaves)]), expected, reveal=(0,), keep=True)
         if window.failure:
             return Run(window.failure)
-        outputs = window.outputs[0][1]
+        outputs = window.outputs
         return Run(
             template=expected.template if all(output is not None for output in outputs) else "",
             outputs=outputs,
             changed=(0,) if window.changed else (),
         )
 
-    def window(self, calls: "Sequence[Sequence[Tensor]]", expected: Expected, *, keep: Collection[int] = ()) -> Window:
+    def window(self, calls: "Batch", expected: Expected, *, reveal: Sequence[int] = (), keep: bool = False) -> Window:
         """The calls, one after the other; no time is taken."""
         import torch
 
@@ -84,9 +88,11 @@ class NullSession:
 
         if self._lost:
             return Window(self._lost)
-        outputs, changed = [], []
-        for index, leaves in enumerate(calls):
-            given = [leaf.clone() for leaf in plain(self.problem, leaves)]
+        outputs: tuple[Tensor | None, ...] = ()
+        changed = []
+        for index in range(len(calls)):
+            leaves = calls.leaves(index)
+            given = [leaf.clone() for leaf in leaves]
             call = unflatten(self.problem.signature.arguments, given)
             try:
                 with torch.set_grad_enabled(self.problem.signature.grad):
@@ -96,10 +102,10 @@ class NullSession:
                 return Window(_raised(error))
             if not all(torch.equal(mine, theirs) for mine, theirs in zip(given, leaves, strict=True)):
                 changed.append(index)
-            if index in keep:
+            if keep and index == reveal[0]:
                 fits = template == expected.template and Expected.of(result) == expected
-                outputs.append((index, tuple(leaf.detach().clone() if fits else None for leaf in found)))
-        return Window(calls=len(calls), outputs=tuple(outputs), changed=tuple(changed))
+                outputs = tuple(leaf.detach().clone() if fits else None for leaf in found)
+        return Window(calls=len(calls), copied=len(reveal), outputs=outputs, changed=tuple(changed))
 
     def state(self, like: "Mapping[str, Tensor]") -> State:
         """Entries of the state_dict."""
@@ -111,7 +117,7 @@ class NullSession:
     def changes(self) -> None:
         """The process is the judge's own: nothing is looked at."""
 
-    def ledger(self, calls: "Sequence[Sequence[Tensor]]") -> tuple[tuple[str, float], ...]:
+    def ledger(self, calls: "Batch") -> tuple[tuple[str, float], ...]:
         """Nothing is profiled."""
         return ()
 

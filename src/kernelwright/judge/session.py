@@ -16,26 +16,24 @@ none disturbs the one that is timed. A session is used by one thread at a time.
 `NullSession` has the same interface, in this process, for the device "null": no sandbox, no time.
 """
 
-import json
-import math
 import pickle
-import random
 import shutil
-import site
-import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from kernelwright.errors import CompileError, KernelwrightError, MissingError, SandboxError
+from kernelwright.errors import SandboxError
 from kernelwright.home import home
 from kernelwright.judge import child, ledger, scratch
-from kernelwright.judge.arena import Arena, Layout, Place
+from kernelwright.judge.arena import Arena, Layout
+from kernelwright.judge.fresh import Batch, Given
 from kernelwright.judge.null_session import NullSession
-from kernelwright.judge.spawn import forkserver
+from kernelwright.judge.requests import Requests
+from kernelwright.judge.series import Series
+from kernelwright.judge.spawn import forkserver, readable
 from kernelwright.judge.steps import (
     Declared,
     Expected,
@@ -50,7 +48,7 @@ from kernelwright.judge.steps import (
     plain,
 )
 from kernelwright.judge.wire import Late, Lost, Wire
-from kernelwright.records import BuildRequest, Candidate, Problem, Status, decode, encode
+from kernelwright.records import Candidate, Problem, Status
 from kernelwright.sandbox import Limits
 from kernelwright.targets import Broker
 from kernelwright.targets.surroundings import Change
@@ -100,8 +98,8 @@ class Session:
         self._log = ""
         self._held = 0
         self._peak: int | None = None
-        self._build_s = 0.0
-        self._builds = 0
+        self._series: Series | None = None
+        self._requests = Requests(problem, broker)
         self._prepares = False
         self._aborted = False
 
@@ -136,16 +134,16 @@ class Session:
         try:
             with self._awake() as wire:
                 wire.send(pickle.dumps(child.Construct(self.problem, self.candidate)))
-                message = wire.await_message(self.settings.start_s, self._serve)
+                message = wire.await_message(self.settings.start_s, self._requests.serve)
         except Lost as lost:
             return Started(self._end(lost, "while it was constructed"), confinement=confinement)
-        construct_s = time.perf_counter() - began - self._build_s
+        construct_s = time.perf_counter() - began - self._requests.build_s
         failure = self._failed(message, "constructed")
         if failure:
-            return Started(failure, construct_s, self._build_s, confinement=confinement)
+            return Started(failure, construct_s, self._requests.build_s, confinement=confinement)
         self._prepares = message["constructed"] is True
         loaded = self.load_weights(self._weights)
-        return Started(loaded.failure, construct_s, self._build_s, loaded.prepare_us, confinement)
+        return Started(loaded.failure, construct_s, self._requests.build_s, loaded.prepare_us, confinement)
 
     def load_weights(self, weights: "Mapping[str, Tensor]") -> Loaded:
         """Replaces all weights and calls prepare() again."""
@@ -156,17 +154,17 @@ class Session:
         places = {name: layout.like(tensor) for name, tensor in tensors.items()}
         limit_s = self.settings.weights_s
         try:
-            arena = self._room(layout)
+            arena = self._room(layout.size)
             for name, tensor in tensors.items():
                 arena.put(places[name], tensor)
             with self._awake() as wire:
                 wire.send(pickle.dumps(child.Load(tuple(places.items()))))
-                failure = self._failed(wire.await_message(limit_s, self._serve), "loaded")
+                failure = self._failed(wire.await_message(limit_s, self._requests.serve), "loaded")
                 if failure or not self._prepares:
                     return Loaded(failure)
                 began = time.perf_counter_ns()
                 wire.go()
-                message = wire.await_done(limit_s, self._serve)
+                message = wire.await_done(limit_s, self._requests.serve)
                 prepare_us = (time.perf_counter_ns() - began) / 1000
         except Lost as lost:
             return Loaded(self._end(lost, "while it took its weights"))
@@ -176,10 +174,8 @@ class Session:
         """One call with the tensors `leaves` (signature order, any strides)."""
         if self._lost:
             return Run(self._lost)
-        try:
-            asked = self._call([leaves], expected, (0,), self.settings.call_s)
-        except Lost as lost:
-            return Run(self._end(lost, "in forward"))
+        calls = Given([plain(self.problem, leaves)])
+        asked = self._ask(calls, expected, (0,), keep=True, describe=True, limit_s=self.settings.call_s)
         if isinstance(asked, Failure):
             return Run(asked)
         fits = [False] * len(expected.shapes)
@@ -188,11 +184,10 @@ class Session:
                 declared.shape == shape and declared.dtype == dtype
                 for declared, shape, dtype in zip(asked.declared, expected.shapes, expected.dtypes, strict=True)
             ]
-        outputs = asked.taken[0]
         return Run(
             template=asked.template,
             declared=asked.declared,
-            outputs=tuple(output if fit else None for output, fit in zip(outputs, fits, strict=True)),
+            outputs=tuple(output if fit else None for output, fit in zip(asked.taken, fits, strict=True)),
             unwritten=tuple(leaf for _, leaf in asked.unwritten if fits[leaf]),
             changed=tuple(leaf for _, leaf in asked.changed),
             guards=asked.guards,
@@ -200,30 +195,27 @@ class Session:
             copy_us=asked.copy_us,
         )
 
-    def window(self, calls: "Sequence[Sequence[Tensor]]", expected: Expected, *, keep: Collection[int] = ()) -> Window:
-        """One call for each element of `calls`, each in memory of its own, back to back."""
+    def window(self, calls: Batch, expected: Expected, *, reveal: Sequence[int] = (), keep: bool = False) -> Window:
+        """The calls back to back, each in memory of its own; then the whole results of those in `reveal` are asked
+        for, of which the child has known nothing, and `keep` says whether those of the first come back."""
         if self._lost:
             return Window(self._lost)
         limit_s = min(self.settings.window_s, self.settings.call_s * max(len(calls), 1))
-        try:
-            asked = self._call(calls, expected, keep, limit_s)
-        except Lost as lost:
-            return Window(self._end(lost, "in forward"))
+        asked = self._ask(calls, expected, tuple(reveal), keep=keep, describe=False, limit_s=limit_s)
         if isinstance(asked, Failure):
             return Window(asked)
-        nothing = (None,) * len(expected.shapes)
+        misfit = bool(reveal) and reveal[0] in asked.misfits
         return Window(
             calls=len(calls),
             forward_us=asked.forward_us,
             copy_us=asked.copy_us,
-            probed=asked.probed,
-            outputs=tuple(
-                (call, nothing if call in asked.misfits else tuple(asked.taken[call])) for call in sorted(keep)
-            ),
+            copied=len(reveal),
+            outputs=(None,) * len(expected.shapes) if keep and misfit else tuple(asked.taken),
             unwritten=tuple(sorted({call for call, _ in asked.unwritten} - asked.misfits)),
             changed=tuple(sorted({call for call, _ in asked.changed})),
             guards=asked.guards,
             waited_us=asked.waited_us,
+            copy_waited_us=asked.copy_waited_us,
             own_us=asked.own_us,
         )
 
@@ -237,10 +229,10 @@ class Session:
             for name, tensor in like.items()
         }
         try:
-            arena = self._room(layout)
+            arena = self._room(layout.size)
             with self._awake() as wire:
                 wire.send(pickle.dumps(child.Read(tuple(places.items()))))
-                message = wire.await_message(self.settings.weights_s, self._serve)
+                message = wire.await_message(self.settings.weights_s, self._requests.serve)
         except Lost as lost:
             return State(self._end(lost, "while its state was read"))
         failure = self._failed(message, "read")
@@ -257,28 +249,24 @@ class Session:
         try:
             with self._awake() as wire:
                 wire.send(pickle.dumps(child.Look()))
-                message = wire.await_message(self.settings.call_s, self._serve)
+                message = wire.await_message(self.settings.call_s, self._requests.serve)
         except Lost as lost:
             self._end(lost, "while its surroundings were looked at")
             return None
         told = message.get("changes")
         return tuple(_change(item) for item in told[:_CHANGES]) if isinstance(told, list) else ()
 
-    def ledger(self, calls: "Sequence[Sequence[Tensor]]") -> tuple[tuple[str, float], ...]:
+    def ledger(self, calls: Batch) -> tuple[tuple[str, float], ...]:
         """What runs in these calls, as the child tells it: (name, share of the time). Empty where it does not."""
         if self._lost:
             return ()
-        given = [plain(self.problem, leaves) for leaves in calls]
-        layout = Layout()
-        inputs = _all_places(self.problem, layout, given)
+        series = Series.of(self.problem, calls, Expected("", (), ()), 1)
         try:
-            arena = self._room(layout)
-            for places, leaves in zip(inputs, given, strict=True):
-                for place, leaf in zip(places, leaves, strict=True):
-                    arena.put(place, leaf)
+            arena = self._room(series.size)
+            series.write(arena, calls)
             with self._awake() as wire:
-                wire.send(pickle.dumps(child.Record(tuple(inputs))))
-                message = wire.await_message(self.settings.start_s, self._serve)
+                wire.send(pickle.dumps(child.Record(series.inputs)))
+                message = wire.await_message(self.settings.start_s, self._requests.serve)
         except Lost as lost:
             self._end(lost, "under the profiler")
             return ()
@@ -317,7 +305,7 @@ class Session:
         if self._aborted:
             wire.kill()
         order = child.Confine(
-            readable=(*_python_folders(), *_system_files(), *self._granted()),
+            readable=(*readable(), *self._granted()),
             writable=(self._scratch, "/dev/null"),
             limits=Limits(memory_bytes=settings.memory_bytes),
             threads=settings.threads or torch.get_num_threads(),
@@ -325,7 +313,7 @@ class Session:
         )
         try:
             wire.send(pickle.dumps(order))
-            message = wire.await_message(_CONFINE_S, self._serve)
+            message = wire.await_message(_CONFINE_S, self._requests.serve)
         except Lost as lost:
             if self._aborted:
                 raise
@@ -353,110 +341,63 @@ class Session:
         wire.resume()
         yield wire
         wire.stop()
-        self._note_memory()
 
     def _note_memory(self) -> None:
         if self._wire and self._held:
             used = self._wire.peak_bytes() - self._held - (self._arena.size if self._arena else 0)
             self._peak = max(self._peak or 0, used)
 
-    def _room(self, layout: Layout) -> Arena:
-        """The arena, known to the child and large enough for `layout`."""
+    def _room(self, size: int) -> Arena:
+        """The arena, known to the child and large enough."""
         wire = self._wire
         assert wire is not None
-        if self._arena is None or self._arena.size < layout.size:
+        if self._arena is None or self._arena.size < size:
             if self._arena:
+                self._note_memory()
                 self._arena.close()
-            self._arena = Arena(layout.size + layout.size // 4)
+            self._series = None
+            self._arena = Arena(size + size // 4)
             wire.memory_limit = self._held + self.settings.memory_bytes + 2 * self._arena.size
             wire.resume()
             wire.send(pickle.dumps(child.Map()), (self._arena.file,))
         return self._arena
 
-    def _call(
-        self, calls: "Sequence[Sequence[Tensor]]", expected: Expected, keep: Collection[int], limit_s: float
+    def _ask(
+        self, calls: Batch, expected: Expected, reveal: tuple[int, ...], *, keep: bool, describe: bool, limit_s: float
     ) -> "_Asked | Failure":
-        given = [plain(self.problem, leaves) for leaves in calls]
-        layout = Layout()
-        inputs = _all_places(self.problem, layout, given)
-        small = layout.size <= _CHECKED_BYTES
-        probes = [
-            child.Probe(call, slot, call in keep, _rows(expected))
-            for slot, call in enumerate(_choose(len(calls), keep))
-        ]
-        slots = [_slot(layout, expected, probe) for probe in probes]
-        arena = self._room(layout)
-        with self._awake() as wire:
-            wire.send(
-                pickle.dumps(
-                    child.Call(tuple(inputs), tuple(slots), expected.template, expected.shapes, expected.dtypes)
-                )
-            )
-            failure = self._failed(wire.await_message(self.settings.call_s, self._serve), "ready")
-            if failure:
-                return failure
-            # The child has built its tensors and is stopped; only now are the inputs written. Whatever it does with
-            # them it does on the clock.
-            wire.stop()
-            for places, leaves in zip(inputs, given, strict=True):
-                for place, leaf in zip(places, leaves, strict=True):
-                    arena.put(place, leaf)
-            waited, own = wire.waited_ns(), time.process_time_ns()
-            began = time.perf_counter_ns()
-            wire.go()
-            message = wire.await_done(limit_s, self._serve)
-            returned = time.perf_counter_ns()
-            wire.stop()
-            own, waited = time.process_time_ns() - own, wire.waited_ns() - waited
-            if message:
-                return self._failure(message)
-            # Only now does the child learn what of its results is wanted, and only as much of it is copied at once as
-            # cannot shelter work that is still going on.
-            for place in (place for places in slots for place in places):
-                arena.poison(place)
-            copying = copied = 0
-            if probes:
-                asked = pickle.dumps(probes)
-                copying = time.perf_counter_ns()
-                wire.go(asked)
-                message = wire.await_done(limit_s, self._serve)
-                copied = time.perf_counter_ns()
+        try:
+            series = self._ready(calls, expected, max(1, len(reveal)))
+            if isinstance(series, Failure):
+                return series
+            wire, arena = self._wire, self._arena
+            assert wire is not None and arena is not None
+            series.write(arena, calls)
+            timed = self._timed(wire, child.CALLS.pack(len(calls)), limit_s)
+            copied = _Step()
+            taken, unwritten, changed, guards = [], [], [], True
+            if timed.message is None:
+                # Only now does the child learn whose results are wanted. Everything is looked at while it is stopped,
+                # before it may run again to tell of its results.
+                if reveal:
+                    series.poison(arena, len(reveal))
+                    copied = self._timed(wire, child.reveal(reveal, describe), limit_s)
+                else:
+                    wire.go(child.reveal((), describe))
+            message = timed.message or copied.message
+            if message is None:
+                if reveal:
+                    taken = series.take(arena, 0) if keep else []
+                    unwritten = [(reveal[slot], leaf) for slot, leaf in series.unwritten(arena, len(reveal))]
+                    changed = series.changed(arena, calls, reveal)
+                    guards = series.guarded(arena, len(reveal))
+                    wire.resume()
+                message = wire.await_message(self.settings.call_s, self._requests.serve)
                 wire.stop()
-                if message:
-                    return self._failure(message)
-            parts = {
-                probe.call: [arena.rows(place, rows) for place, rows in zip(slots[probe.slot], probe.rows, strict=True)]
-                for probe in probes
-                if probe.whole
-            }
-            if parts:
-                wire.go()
-                message = wire.await_done(limit_s, self._serve)
-                wire.stop()
-                if message:
-                    return self._failure(message)
-            # Everything is taken while the child is stopped, before it may run again to tell of its results.
-            taken = {probe.call: [arena.take(place) for place in slots[probe.slot]] for probe in probes if probe.whole}
-            unwritten = [
-                (probe.call, leaf)
-                for probe in probes
-                for leaf, place in enumerate(slots[probe.slot])
-                if arena.unwritten(place)
-                or (probe.whole and parts[probe.call][leaf] != arena.rows(place, probe.rows[leaf]))
-            ]
-            looked = range(len(calls)) if small else [probe.call for probe in probes]
-            changed = [
-                (call, leaf)
-                for call in looked
-                for leaf, place in enumerate(inputs[call])
-                if not arena.same(place, given[call][leaf])
-            ]
-            guards = all(arena.guarded(place) for places in slots for place in places)
-            wire.resume()
-            message = wire.await_message(self.settings.call_s, self._serve)
             failure = self._failed(message, "returned")
             if failure:
                 return failure
+        except Lost as lost:
+            return self._end(lost, "in forward")
         misfits = message.get("misfits")
         template, declared = _declared(message["returned"])
         return _Asked(
@@ -467,51 +408,37 @@ class Session:
             unwritten=unwritten,
             changed=changed,
             guards=guards,
-            probed=len(probes),
-            forward_us=(returned - began) / 1000,
-            copy_us=(copied - copying) / 1000,
-            waited_us=waited / 1000,
-            own_us=own / 1000,
+            forward_us=timed.us,
+            copy_us=copied.us,
+            waited_us=timed.waited_us,
+            copy_waited_us=copied.waited_us,
+            own_us=timed.own_us,
         )
 
-    def _serve(self, message: dict[str, Any]) -> bytes | None:
-        """Answers a build request."""
-        if "build" not in message:
-            return None
-        self._builds += 1
-        began = time.perf_counter()
-        try:
-            if self._builds > _MOST_BUILDS:
-                raise CompileError(f"a candidate may compile at most {_MOST_BUILDS} sources")
-            answer = encode(self._broker.build(self._request(message["build"])))
-        except KernelwrightError as error:
-            kind = "MissingError" if isinstance(error, MissingError) else "CompileError"
-            answer = {"error": kind, "message": str(error)}
-        finally:
-            self._build_s += time.perf_counter() - began
-        return pickle.dumps(answer)
+    def _timed(self, wire: Wire, go: bytes, limit_s: float) -> "_Step":
+        """From the go until the child is done and stopped: it computes nothing that the clock does not see."""
+        waited, own = wire.waited_ns(), time.process_time_ns()
+        began = time.perf_counter_ns()
+        wire.go(go)
+        message = wire.await_done(limit_s, self._requests.serve)
+        wire.stop()
+        ended = time.perf_counter_ns()
+        own, waited = time.process_time_ns() - own, wire.waited_ns() - waited
+        return _Step((ended - began) / 1000, waited / 1000, own / 1000, message)
 
-    def _request(self, asked: Any) -> BuildRequest:
-        try:
-            request = decode(BuildRequest, asked)
-        except (TypeError, ValueError, KeyError, AttributeError):
-            raise CompileError("the request to compile is malformed") from None
-        words = [request.language, request.source, *(word for option in request.options for word in option)]
-        if not all(isinstance(word, str) for word in words):
-            raise CompileError("the request to compile is malformed")
-        if request.language == "inductor" and not self._asks_for_the_problem(request):
-            raise CompileError("Inductor compiles the problem itself and nothing else: it runs that text outside")
-        return request
-
-    def _asks_for_the_problem(self, request: BuildRequest) -> bool:
-        """Source, signature and numerics are the problem's own, so that a candidate cannot have a process without
-        sandbox run or allocate what it likes."""
-        own = {"signature": encode(self.problem.signature), "numerics": encode(self.problem.numerics)}
-        try:
-            asked = {name: json.loads(value) for name, value in request.options if name in own}
-        except ValueError:
-            return False
-        return request.source == self.problem.source and all(asked[name] == own[name] for name in asked)
+    def _ready(self, calls: Batch, expected: Expected, slots: int) -> Series | Failure:
+        """The series the child stands ready for, with room for such a window; another one where it has none."""
+        if self._series is None or not self._series.fits(calls, expected, slots):
+            self._series = None
+            series = Series.of(self.problem, calls, expected, slots)
+            self._room(series.size)
+            with self._awake() as wire:
+                wire.send(pickle.dumps(series.order))
+                failure = self._failed(wire.await_message(self.settings.call_s, self._requests.serve), "ready")
+            if failure:
+                return failure
+            self._series = series
+        return self._series
 
     def _failed(self, message: dict[str, Any], wanted: str) -> Failure | None:
         """The failure a message tells of; None if it is the one that was wanted."""
@@ -538,103 +465,36 @@ class _Asked:
 
     template: str
     declared: tuple[Declared, ...]
-    taken: "dict[int, list[Tensor]]"
-    """Results of the calls to keep."""
+    taken: "list[Tensor]"
+    """Results of the first call that was copied."""
     misfits: frozenset[int]
     unwritten: list[tuple[int, int]]
     """(call, output)"""
     changed: list[tuple[int, int]]
     """(call, input)"""
     guards: bool
-    probed: int
     forward_us: float
     copy_us: float
     waited_us: float
+    copy_waited_us: float
     own_us: float
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A go and what came of it."""
+
+    us: float = 0.0
+    waited_us: float = 0.0
+    own_us: float = 0.0
+    message: dict[str, Any] | None = None
+    """What the child said instead of being done."""
 
 
 _CONFINE_S = 180.0
 """A first child waits until the forkserver has imported torch."""
-_CHECKED_BYTES = 16 << 20
-"""Up to this, the inputs of all timed calls are compared; beyond, those of the probed ones."""
-_PROBES = 8
-"""Calls of a window whose results are looked at: many enough that waking the child does not drown what a copy costs,
-few enough that all the copying is short beside the calls."""
-_PROBED_BYTES = 1 << 16
-"""Of each output of a probed call, about so much is copied on the clock."""
-_MOST_BUILDS = 64
-_CHANGES = 20
+_CHANGES = 50
 _WHY_CHARACTERS = 2000
-
-
-def _choose(calls: int, keep: Collection[int]) -> list[int]:
-    """The calls to be probed: those to keep, others at random, in random order."""
-    chosen = list(keep)
-    others = [call for call in range(calls) if call not in set(keep)]
-    chosen += random.sample(others, min(len(others), max(0, _PROBES - len(chosen))))
-    random.shuffle(chosen)
-    return chosen
-
-
-def _slot(layout: Layout, expected: Expected, probe: child.Probe) -> tuple[Place, ...]:
-    """Places for the whole of a result, or for the rows of the probe alone."""
-    places = []
-    for shape, dtype, rows in zip(expected.shapes, expected.dtypes, probe.rows, strict=True):
-        if rows and not probe.whole:
-            shape = (rows[1] - rows[0], *shape[1:])
-        places.append(layout.contiguous(dtype, shape))
-    return tuple(places)
-
-
-def _rows(expected: Expected) -> tuple[tuple[int, int] | None, ...]:
-    """For each output the rows to be copied on the clock, at a random place."""
-    import torch
-
-    chosen: list[tuple[int, int] | None] = []
-    for shape, dtype in zip(expected.shapes, expected.dtypes, strict=True):
-        size = math.prod(shape) * getattr(torch, dtype).itemsize
-        if size <= _PROBED_BYTES or shape[0] < 2:
-            chosen.append(None)
-        else:
-            count = max(1, shape[0] * _PROBED_BYTES // size)
-            first = random.randrange(shape[0] - count + 1)
-            chosen.append((first, first + count))
-    return tuple(chosen)
-
-
-def _all_places(problem: Problem, layout: Layout, calls: "Sequence[Sequence[Tensor]]") -> list[tuple[Place, ...]]:
-    """Places for the leaves of each call. Those of a timed window are alike: then they are worked out once."""
-    if not calls:
-        return []
-    start = layout.size
-    first = _places(problem, layout, calls[0])
-    step, kind = layout.size - start, _kind(calls[0])
-    found = [first]
-    for leaves in calls[1:]:
-        if _kind(leaves) == kind:
-            shift = layout.size - start
-            moved = (
-                Place(place.offset + shift, place.span_bytes, place.dtype, place.shape, place.stride, place.lead)
-                for place in first
-            )
-            found.append(tuple(moved))
-            layout.size += step
-        else:
-            found.append(_places(problem, layout, leaves))
-    return found
-
-
-def _kind(leaves: "Sequence[Tensor]") -> list[tuple[object, ...]]:
-    return [(leaf.dtype, leaf.shape, leaf.stride(), leaf.storage_offset()) for leaf in leaves]
-
-
-def _places(problem: Problem, layout: Layout, leaves: "Sequence[Tensor]") -> tuple[Place, ...]:
-    places: list[Place] = []
-    for index, leaf in enumerate(leaves):
-        specs = problem.signature.tensors
-        alias = specs[index].alias_of if index < len(specs) else None
-        places.append(layout.like(leaf) if alias is None else places[alias])
-    return tuple(places)
 
 
 def _declared(returned: Any) -> tuple[str, tuple[Declared, ...]]:
@@ -664,34 +524,3 @@ def _declared(returned: Any) -> tuple[str, tuple[Declared, ...]]:
 def _change(told: Any) -> Change:
     what, matters = told if isinstance(told, list) and len(told) == 2 else ("it would not say", True)
     return Change(str(what)[:300], matters is not False)
-
-
-def _python_folders() -> list[str]:
-    """Where this Python and its packages lie."""
-    import kernelwright
-
-    found = [sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(kernelwright.__file__).parent)]
-    packages = ("site-packages", "dist-packages", "lib-dynload")
-    found += [entry for entry in sys.path if Path(entry).name in packages or entry == site.getusersitepackages()]
-    # An editable install or a wheel unpacked elsewhere: what is imported already may import more of itself.
-    for name in ("torch", "numpy"):
-        file = getattr(sys.modules.get(name), "__file__", None)
-        found += [str(Path(file).parent)] if file else []
-    if sys.base_prefix.startswith("/nix/"):
-        found.append("/nix/store")
-    return sorted(set(found))
-
-
-def _system_files() -> list[str]:
-    return [
-        "/usr",
-        "/lib",
-        "/lib64",
-        "/etc/ld.so.cache",
-        "/etc/localtime",
-        "/dev/urandom",
-        "/dev/null",
-        "/proc/cpuinfo",
-        "/proc/meminfo",
-        "/sys/devices/system/cpu",
-    ]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from kernelwright.judge.session import SessionSettings
 
-JUDGE_VERSION = "1"
+JUDGE_VERSION = "2"
 """Raised whenever a rule changes that could change a verdict: older verdicts then no longer stand."""
 
 
@@ -21,9 +21,9 @@ class Settings:
     enough: float = 0.015
     confirm_rounds: int = 25
     trial_rounds: int = 3
-    window_us: float = 600.0
+    window_us: float = 300.0
     """About how long the shorter timed windows are."""
-    confirm_window_us: float = 2000.0
+    confirm_window_us: float = 1500.0
     submit_s: float = 6.0
     """Wall-clock time of a submission's timing beyond which no round is begun (five at the least); a machine that is
     never quiet would repeat disturbed windows for minutes."""

@@ -2,11 +2,13 @@
 
 import atexit
 import os
+import site
 import socket
 import struct
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 from kernelwright.errors import SandboxError
 from kernelwright.judge import frames
@@ -46,6 +48,36 @@ def settings() -> tuple[tuple[str, str], ...]:
     """What of the children's environment changes speed, sorted: for records.Environment."""
     prefixes = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "ATEN_", "MALLOC_")
     return tuple(sorted((name, value) for name, value in environment().items() if name.startswith(prefixes)))
+
+
+def readable() -> list[str]:
+    """What every child may read: this Python, its packages, and a few files of the system."""
+    import kernelwright
+
+    found = [sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(kernelwright.__file__).parent)]
+    packages = ("site-packages", "dist-packages", "lib-dynload")
+    found += [entry for entry in sys.path if Path(entry).name in packages or entry == site.getusersitepackages()]
+    # An editable install or a wheel unpacked elsewhere: what is imported already may import more of itself.
+    for name in ("torch", "numpy"):
+        file = getattr(sys.modules.get(name), "__file__", None)
+        found += [str(Path(file).parent)] if file else []
+    if sys.base_prefix.startswith("/nix/"):
+        found.append("/nix/store")
+    return [*sorted(set(found)), *_SYSTEM_FILES]
+
+
+_SYSTEM_FILES = (
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/dev/urandom",
+    "/dev/null",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/sys/devices/system/cpu",
+)
 
 
 class Forkserver:

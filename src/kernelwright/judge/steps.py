@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,8 @@ from kernelwright.targets.surroundings import Change
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from kernelwright.judge.fresh import Batch
 
 ALLOW_WEAKER = "KERNELWRIGHT_ALLOW_WEAKER"
 """Set to 1 by a user who accepts that candidates can read files: see docs/security.md."""
@@ -160,19 +162,20 @@ class Window:
     forward_us: float = 0.0
     """From go until all calls have returned; holds one round trip."""
     copy_us: float = 0.0
-    """Copying parts of some results out, the second interval; holds one wake-up and one round trip."""
-    probed: int = 0
-    """Of how many calls. Which, and which rows of their results, the child learns when the first interval is over;
-    they are few, so that work put off cannot hide behind the copying."""
-    outputs: "tuple[tuple[int, tuple[Tensor | None, ...]], ...]" = ()
-    """(index of the call, its outputs) for each index in `keep`."""
+    """Copying whole results out, the second interval; holds one wake-up and one round trip too."""
+    copied: int = 0
+    """Those of how many calls. Which, the child learns when the first interval is over."""
+    outputs: "tuple[Tensor | None, ...]" = ()
+    """Of the first of them, where they were to be kept; None: another shape or dtype."""
     unwritten: tuple[int, ...] = ()
-    """Calls, of those probed, of which some output was left unwritten, or differed when it was copied again."""
+    """Calls, of those copied, of which some output was left unwritten."""
     changed: tuple[int, ...] = ()
-    """Calls of which some input was changed."""
+    """Calls, of those copied, of which some input was changed."""
     guards: bool = True
     waited_us: float = 0.0
     """How long the child's threads stood ready without a processor: others were using it."""
+    copy_waited_us: float = 0.0
+    """The same while results were copied."""
     own_us: float = 0.0
     """Processor time this process itself used meanwhile, beyond the wait."""
 
@@ -194,8 +197,9 @@ class Steps(Protocol):
         """One call with the tensors `leaves` (signature order, any strides)."""
         ...
 
-    def window(self, calls: "Sequence[Sequence[Tensor]]", expected: Expected, *, keep: Collection[int] = ()) -> Window:
-        """One call for each element of `calls`, each in memory of its own, back to back."""
+    def window(self, calls: "Batch", expected: Expected, *, reveal: Sequence[int] = (), keep: bool = False) -> Window:
+        """The calls back to back, each in memory of its own; then the whole results of those in `reveal` are copied,
+        and `keep` says whether those of the first come back."""
         ...
 
     def state(self, like: "Mapping[str, Tensor]") -> State:
@@ -207,7 +211,7 @@ class Steps(Protocol):
         None where it is not looked at."""
         ...
 
-    def ledger(self, calls: "Sequence[Sequence[Tensor]]") -> tuple[tuple[str, float], ...]:
+    def ledger(self, calls: "Batch") -> tuple[tuple[str, float], ...]:
         """What runs in these calls, as the child tells it: (name, share of the time). Empty where it does not."""
         ...
 

@@ -23,6 +23,8 @@ _SLICE_MS = 50
 """How often memory is looked at while waiting."""
 _FLOOD_BYTES = 16 << 20
 """A child that prints more is ended."""
+_THREADS = 64
+"""Of so many of a child's threads it is known how long they waited."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -45,6 +47,8 @@ class Wire:
         self.pid = pid
         self._channel, self._log, self._told = channel, log, told
         self._pidfd = _pidfd(pid)
+        self._schedstats: dict[str, int] = {}
+        """Open files, by thread: they are read twice in each window."""
         self._inbox = bytearray()
         self._printed = bytearray()
         self._printed_bytes = 0
@@ -100,6 +104,8 @@ class Wire:
                 self._channel.close()
                 os.close(self._log)
                 os.close(self._told)
+                for held in self._schedstats.values():
+                    os.close(held)
                 if self._pidfd is not None and self._pidfd >= 0:
                     os.close(self._pidfd)
 
@@ -137,14 +143,22 @@ class Wire:
         """How long its threads have stood in line for a processor so far; 0 where not known."""
         if sys.platform != "linux":
             return 0
-        total = 0
         try:
-            for thread in os.listdir(f"/proc/{self.pid}/task"):
-                with open(f"/proc/{self.pid}/task/{thread}/schedstat") as schedstat:
-                    total += int(schedstat.read().split()[1])
-        except (OSError, IndexError):
-            return total
-        return total
+            threads = os.listdir(f"/proc/{self.pid}/task")[:_THREADS]
+        except OSError:
+            return 0
+        for ended in self._schedstats.keys() - threads:
+            os.close(self._schedstats.pop(ended))
+        return sum(self._waited_ns(thread) for thread in threads)
+
+    def _waited_ns(self, thread: str) -> int:
+        try:
+            if thread not in self._schedstats:
+                path = f"/proc/{self.pid}/task/{thread}/schedstat"
+                self._schedstats[thread] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            return int(os.pread(self._schedstats[thread], 100, 0).split()[1])
+        except (OSError, IndexError):  # it has ended
+            return 0
 
     # Messages
 
@@ -172,7 +186,7 @@ class Wire:
     def go(self, more: bytes = b"") -> None:
         """Lets the child run and take the next step of a timed command. `more` goes with the word, a few kilobytes."""
         self._token = secrets.token_bytes(frames.TOKEN_BYTES)
-        data = frames.frame(self._token + more)
+        data = frames.frame(frames.GO + self._token + more)
         self._watched = time.monotonic()
         self.resume()
         try:

@@ -4,13 +4,13 @@ from kernelwright.judge.evidence import Evidence
 from kernelwright.records import Finding, Status, Weight
 
 _CERTAIN_US = 700.0
-"""Several times what gathering eight parts of 64 kB out of scattered memory honestly takes."""
+_SHARE = 0.5
 
 
 class LateWorkCheck:
-    """Copying the results out costs no more than a plain copy. What it costs beyond that is added to the time of the
-    call in any case; this says that it was tried. Only parts of a few calls are copied on the clock, so who computes
-    nothing but those would still gain: where they take longer than twice the call claims to, the claim is rejected.
+    """Copying the results out costs no more than a plain copy. Which calls' results are wanted is told when the clock
+    has stopped, so who puts work off does all of it then, for those; its share is added to the time of each call. Where
+    it is a large part of that time, in every window, and no disturbance, the claim is rejected.
     """
 
     name = "late_work"
@@ -21,10 +21,11 @@ class LateWorkCheck:
         if evidence.timing is None:
             return None
         charged, whole = evidence.charged_us, evidence.timing.median_us
-        if evidence.late_us > max(2 * whole, _CERTAIN_US):
+        late = evidence.late_us / max(evidence.late_calls, 1)
+        if evidence.late_us > _CERTAIN_US and late > _SHARE * (whole - charged):
             message = (
-                f"copying parts of the results out took {evidence.late_us:.0f} us more than a plain copy, "
-                f"a call claims to take {whole:.0f} us: results are computed when they are asked for"
+                f"copying the results of a call out took {late:.0f} us more than a plain copy, the call itself claims "
+                f"to take {whole - charged:.0f} us: results are computed when they are asked for"
             )
             return Finding(self.name, False, message, Weight.GATE, Status.CHEATED)
         if charged > 0.2 * whole and charged > 20.0:

@@ -1,0 +1,61 @@
+"""What a child asks the judge for while it is constructed: builds."""
+
+import json
+import pickle
+import time
+from typing import Any
+
+from kernelwright.errors import CompileError, KernelwrightError, MissingError
+from kernelwright.records import BuildRequest, Problem, decode, encode
+from kernelwright.targets import Broker
+
+_MOST_BUILDS = 64
+
+
+class Requests:
+    """Answers one child. `broker` serves builds, those in the language "inductor" only for the problem's own source."""
+
+    def __init__(self, problem: Problem, broker: Broker) -> None:
+        self._problem, self._broker = problem, broker
+        self._builds = 0
+        self.build_s = 0.0
+        """The broker's time so far."""
+
+    def serve(self, message: dict[str, Any]) -> bytes | None:
+        """The answer to a request; None for a message that is none."""
+        if "build" not in message:
+            return None
+        self._builds += 1
+        began = time.perf_counter()
+        try:
+            if self._builds > _MOST_BUILDS:
+                raise CompileError(f"a candidate may compile at most {_MOST_BUILDS} sources")
+            answer = encode(self._broker.build(self._request(message["build"])))
+        except KernelwrightError as error:
+            kind = "MissingError" if isinstance(error, MissingError) else "CompileError"
+            answer = {"error": kind, "message": str(error)}
+        finally:
+            self.build_s += time.perf_counter() - began
+        return pickle.dumps(answer)
+
+    def _request(self, asked: Any) -> BuildRequest:
+        try:
+            request = decode(BuildRequest, asked)
+        except (TypeError, ValueError, KeyError, AttributeError):
+            raise CompileError("the request to compile is malformed") from None
+        words = [request.language, request.source, *(word for option in request.options for word in option)]
+        if not all(isinstance(word, str) for word in words):
+            raise CompileError("the request to compile is malformed")
+        if request.language == "inductor" and not self._asks_for_the_problem(request):
+            raise CompileError("Inductor compiles the problem itself and nothing else: it runs that text outside")
+        return request
+
+    def _asks_for_the_problem(self, request: BuildRequest) -> bool:
+        """Source, signature and numerics are the problem's own, so that a candidate cannot have a process without
+        sandbox run or allocate what it likes."""
+        own = {"signature": encode(self._problem.signature), "numerics": encode(self._problem.numerics)}
+        try:
+            asked = {name: json.loads(value) for name, value in request.options if name in own}
+        except ValueError:
+            return False
+        return request.source == self._problem.source and all(asked[name] == own[name] for name in asked)

@@ -1,0 +1,108 @@
+"""How windows of calls lie in an arena, and what is seen there once a window is over."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kernelwright.judge.arena import Arena, Block, Layout, Place
+from kernelwright.judge.child import Series as Order
+from kernelwright.judge.fresh import Batch
+from kernelwright.judge.steps import Expected
+from kernelwright.records import Problem
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_CHECKED_BYTES = 16 << 20
+"""So much of the inputs is compared with what was given: those of the calls that are looked at, one at the least."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Places for the inputs of some calls, each in memory of its own, and for the results of those that are asked for.
+    The child keeps tensors there: windows that fit follow one another without a new order."""
+
+    inputs: Block
+    slots: Block
+    expected: Expected
+    kind: tuple[object, ...]
+    """Of the leaves: dtypes, shapes, strides, offsets."""
+    aliases: tuple[int | None, ...]
+    size: int
+
+    @classmethod
+    def of(cls, problem: Problem, calls: Batch, expected: Expected, slots: int) -> "Series":
+        """Room for `calls` and for the results of `slots` of them."""
+        leaves = calls.like()
+        aliases = tuple(spec.alias_of for spec in problem.signature.tensors)[: len(leaves)]
+        aliases += (None,) * (len(leaves) - len(aliases))
+        layout = Layout()
+
+        def given(layout: Layout) -> tuple[Place, ...]:
+            places: list[Place] = []
+            for leaf, alias in zip(leaves, aliases, strict=True):
+                places.append(layout.like(leaf) if alias is None else places[alias])
+            return tuple(places)
+
+        def results(layout: Layout) -> tuple[Place, ...]:
+            forms = zip(expected.dtypes, expected.shapes, strict=True)
+            return tuple(layout.contiguous(dtype, shape) for dtype, shape in forms)
+
+        inputs, outputs = layout.block(given, len(calls)), layout.block(results, slots)
+        return cls(inputs, outputs, expected, kind(leaves), aliases, layout.size)
+
+    def fits(self, calls: Batch, expected: Expected, slots: int) -> bool:
+        """Whether such a window can use it."""
+        if len(calls) > self.inputs.count or slots > self.slots.count or expected != self.expected:
+            return False
+        return not len(calls) or kind(calls.like()) == self.kind
+
+    @property
+    def order(self) -> Order:
+        """For the child."""
+        return Order(self.inputs, self.slots, self.expected.template, self.expected.shapes, self.expected.dtypes)
+
+    def write(self, arena: Arena, calls: Batch) -> None:
+        """The inputs, while the child is stopped: whatever it does with them it does on the clock. No torch, no second
+        thread: libgomp's helpers would still be spinning when the clock starts."""
+        for leaf, alias in enumerate(self.aliases):
+            if alias is None and len(calls):
+                calls.write(leaf, arena.rows(self.inputs, leaf, len(calls)))
+
+    def poison(self, arena: Arena, count: int) -> None:
+        """The slots that come next."""
+        for slot in range(count):
+            for place in self.slots.group(slot):
+                arena.poison(place)
+
+    def take(self, arena: Arena, slot: int) -> "list[Tensor]":
+        """Copies of a slot's results."""
+        return [arena.take(place) for place in self.slots.group(slot)]
+
+    def unwritten(self, arena: Arena, count: int) -> list[tuple[int, int]]:
+        """(slot, output) where poison is left."""
+        return [
+            (slot, leaf)
+            for slot in range(count)
+            for leaf, place in enumerate(self.slots.group(slot))
+            if arena.unwritten(place)
+        ]
+
+    def guarded(self, arena: Arena, count: int) -> bool:
+        """Whether the zones around the slots are intact."""
+        return all(arena.guarded(place) for slot in range(count) for place in self.slots.group(slot))
+
+    def changed(self, arena: Arena, calls: Batch, looked: Sequence[int]) -> list[tuple[int, int]]:
+        """(call, leaf) of inputs that are no longer what was given, among the calls `looked` at."""
+        most = max(1, _CHECKED_BYTES // max(self.inputs.step, 1))
+        return [
+            (call, leaf)
+            for call in looked[:most]
+            for leaf, (place, tensor) in enumerate(zip(self.inputs.group(call), calls.leaves(call), strict=True))
+            if not arena.same(place, tensor)
+        ]
+
+
+def kind(leaves: "list[Tensor]") -> tuple[object, ...]:
+    """What two windows must share."""
+    return tuple((leaf.dtype, leaf.shape, leaf.stride(), leaf.storage_offset()) for leaf in leaves)
