@@ -8,7 +8,7 @@ from torch import nn
 from kernelwright.graph import capture, print_module, rewrite
 from kernelwright.graph.lower import lower
 from kernelwright.records import Candidate, Range, SourceFile
-from kernelwright.targets import load_candidate
+from kernelwright.targets import load_candidate, prepare
 
 
 class Projected(nn.Module):
@@ -45,6 +45,7 @@ def lowered(module: nn.Module, args, dynamic=None):
     candidate = Candidate("t", "cpp@cpu", (SourceFile("model.py", text), SourceFile("kernels.cpp", lowering.text())))
     made = load_candidate(candidate, [])
     made.load_state_dict(module.state_dict())
+    prepare(made)
     return lowering, text, made.eval()
 
 
@@ -90,16 +91,66 @@ def test_arguments_of_their_own(shapes, options) -> None:
 @pytest.mark.parametrize(
     "shapes, options",
     [
-        ([(1, 2, 20, 8)] * 3, {"attn_mask": torch.ones(20, 20).tril().bool()}),
         ([(1, 2, 3, 8)] * 3, {}),
         ([(1, 2, 20, 8), (1, 2, 20, 8), (1, 2, 20, 24)], {"is_causal": True}),
         ([(2, 20, 8)] * 3, {}),
-        ([(1, 4, 20, 8), (1, 2, 20, 8), (1, 2, 20, 8)], {"enable_gqa": True}),
     ],
-    ids=["mask", "few queries", "causal, wide values", "3-D", "grouped"],
+    ids=["few queries", "causal, wide values", "3-D"],
 )
 def test_what_stays_with_the_library(shapes, options) -> None:
     module, args = Given(**options), [torch.randn(shape) for shape in shapes]
     lowering, _, made = lowered(module, args)
     assert not lowering.attentions
+    agree(made, module, *args)
+
+
+class Masked(nn.Module):
+    """Grouped heads as transformers writes them, under a padding mask, behind one projection."""
+
+    def __init__(self, added: bool, repeated: bool) -> None:
+        super().__init__()
+        self.inward = nn.Linear(64, 128)
+        self.added, self.repeated = added, repeated
+
+    def forward(self, x: torch.Tensor, shown: torch.Tensor) -> torch.Tensor:
+        rows, length, _ = x.shape
+        q, k, v = self.inward(x).view(rows, length, 8, 16).transpose(1, 2).split([4, 2, 2], 1)
+        mask = shown[:, None, None, :] & torch.ones(length, length, dtype=torch.bool).tril()
+        if self.added:
+            mask = torch.where(mask, 0.0, torch.finfo(torch.float32).min)
+        if not self.repeated:
+            return F.scaled_dot_product_attention(q, k, v, mask, enable_gqa=True)
+        k, v = (x[:, :, None].expand(rows, 2, 2, length, 16).reshape(rows, 4, length, 16) for x in (k, v))
+        return F.scaled_dot_product_attention(q, k, v, mask)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "open"])
+@pytest.mark.parametrize("repeated", [False, True], ids=["grouped", "repeated"])
+@pytest.mark.parametrize("added", [False, True], ids=["kept", "added"])
+def test_masks_and_shared_heads(added: bool, repeated: bool, dynamic: bool) -> None:
+    module = Masked(added, repeated)
+    ranges = {0: {0: Range(1, 8, 2), 1: Range(8, 512, 40)}, 1: {0: Range(1, 8, 2), 1: Range(8, 512, 40)}}
+    lowering, text, made = lowered(module, given(2, 40), ranges if dynamic else None)
+    (attention,) = lowering.attentions
+    assert attention.mask == ("added" if added else "kept") and "repeat" not in text and "scaled_dot" not in text
+    assert text.count("expand") == 0
+    for rows, length in ((2, 40), (1, 9), (3, 131)) if dynamic else ((2, 40),):
+        agree(made, module, *given(rows, length))
+
+
+def given(rows: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    shown = torch.rand(rows, length) < 0.8
+    shown[:, 0] = True
+    return torch.randn(rows, length, 64), shown
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [torch.ones(20, 20).tril().bool(), torch.randn(2, 1, 20), torch.randn(1, 2, 20, 20).transpose(2, 3)],
+    ids=["future", "one row", "turned"],
+)
+def test_a_constant_mask(mask: torch.Tensor) -> None:
+    module, args = Given(attn_mask=mask), [torch.randn(1, 2, 20, 8)] * 3
+    lowering, _, made = lowered(module, args)
+    assert lowering.attentions[0].mask
     agree(made, module, *args)

@@ -22,6 +22,8 @@ class KernelCall:
 
     name: str
     """The kernel's name in the compiled library."""
+    prepared: bool = False
+    """Whether it reads weights alone: then the printed module's prepare() calls it, once for every change of them."""
 
     @property
     def __name__(self) -> str:  # fx names nodes after their target

@@ -20,15 +20,22 @@ from kernelwright.graph.lower_attention import AttentionCall, attention_call
 from kernelwright.graph.lower_emit import Source, emitted, faked, row_major, word_of
 from kernelwright.graph.lower_groups import Group, groups_of
 from kernelwright.graph.lower_layout import memory_order
-from kernelwright.graph.node import erase_dead, is_contiguous, tensor_of
+from kernelwright.graph.lower_linear import LinearCall, linear_call
+from kernelwright.graph.node import erase_dead, is_contiguous, placeholders_of, tensor_of
 from kernelwright.loops import (
     Attention,
     Fusion,
+    Linear,
+    PackedWeight,
     Plan,
     attention_template,
+    linear_template,
     nest,
+    packed_elements,
     print_attention,
     print_cpp,
+    print_linear,
+    print_packed_weight,
     scheduled,
 )
 
@@ -49,38 +56,54 @@ class Lowering:
     """One for each generated kernel; none where nothing was worth fusing."""
     attentions: tuple[Attention, ...] = ()
     """One for each kernel made from the attention template."""
+    linear: Linear | None = None
+    """The kernel of all linear maps; None where there are none."""
+    packed_weights: tuple[PackedWeight, ...] = ()
+    """The kernels that pack their weights."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The kernels' names."""
-        return tuple(kernel.name for kernel in (*self.attentions, *self.fusions))
+        """The kernels' names, without those that pack weights."""
+        linear = [self.linear] if self.linear else []
+        return tuple(kernel.name for kernel in (*linear, *self.attentions, *self.fusions))
 
     def text(self, plan: Plan | None = None, plans: Mapping[str, Plan] | None = None) -> str:
         """The C++ file with all kernels, scheduled by `plan`, or by the plan of their name in `plans`."""
         chosen = plan or Plan()
-        parts = [attention_template()] if self.attentions else []
+        parts = [linear_template(), print_linear(self.linear)] if self.linear else []
+        parts += [print_packed_weight(packed) for packed in self.packed_weights]
+        parts += [attention_template()] if self.attentions else []
         parts += [print_attention(attention) for attention in self.attentions]
         parts += [print_cpp(scheduled(nest(fusion), (plans or {}).get(fusion.name, chosen))) for fusion in self.fusions]
         return "\n".join(parts)
 
 
-def lower(capture: Capture, *, attention: bool = True) -> Lowering:
-    """Groups of the graph, and with `attention` its attentions too, as kernels. See the module."""
+def lower(capture: Capture, *, attention: bool = True, linear: bool = True) -> Lowering:
+    """Groups of the graph, with `attention` its attentions and with `linear` its linear maps, as kernels.
+
+    See the module.
+    """
     if capture.mutations:
         return Lowering(capture, ())
-    return _Lowerer(capture, attention).lowered()
+    return _Lowerer(capture, attention, linear).lowered()
 
 
 class _Lowerer:
-    def __init__(self, capture: Capture, attention: bool) -> None:
+    def __init__(self, capture: Capture, attention: bool, linear: bool) -> None:
         self.capture = capture
         self.attention = attention
+        places = zip(placeholders_of(capture.graph.graph), capture.inputs, strict=True)
+        self.weights = {place for place, border in places if linear and border.role != "argument"}
         self.old = capture.graph.graph
         self.new = fx.Graph()
         self.env: dict[Node, Node] = {}
         self.fusions: dict[Fusion, str] = {}
         """Kernels by what they compute, nameless: equal layers of a model share theirs."""
         self.attentions: dict[Attention, str] = {}
+        self.linear: Linear | None = None
+        self.packers: dict[PackedWeight, str] = {}
+        self.packed: dict[tuple[Node, Node | None, int], Node] = {}
+        """Packed weights by weight, bias and which way round the weight lies."""
         self.names: set[str] = set()
         self.prepared: dict[Source, Node] = {}
 
@@ -92,8 +115,11 @@ class _Lowerer:
         for node in _sorted(order, group_of):
             group = group_of.get(node)
             attended = attention_call(node) if group is None and self.attention else None
+            mapped = linear_call(node, self.weights) if group is None else None
             if attended is not None:
                 self._attend(node, attended)
+            elif mapped is not None:
+                self._map(node, mapped)
             elif group is None:
                 self.env[node] = self.new.node_copy(node, lambda operand: self.env[operand])
             elif node is group.nodes[-1]:
@@ -102,7 +128,8 @@ class _Lowerer:
         module = fx.GraphModule(self.capture.graph, self.new)
         fusions = tuple(replace(fusion, name=name) for fusion, name in self.fusions.items())
         attentions = tuple(replace(attention, name=name) for attention, name in self.attentions.items())
-        return Lowering(replace(self.capture, graph=module), fusions, attentions)
+        packed = tuple(replace(packer, name=name) for packer, name in self.packers.items())
+        return Lowering(replace(self.capture, graph=module), fusions, attentions, self.linear, packed)
 
     def _attend(self, node: Node, attended: AttentionCall) -> None:
         """An attention as one call."""
@@ -114,6 +141,29 @@ class _Lowerer:
             attended.order,
             node,
         )
+
+    def _map(self, node: Node, mapped: LinearCall) -> None:
+        """A linear map as one call, and its weight packed beforehand."""
+        if self.linear is None:
+            self.linear = Linear(self._unused("linear"))
+        x = self._ready(Source(mapped.x, None))
+        arguments = (x, self._pack(mapped), mapped.rows, mapped.columns, mapped.inner)
+        value = tensor_of(node)
+        self.env[node] = self._called(self.linear.name, arguments, row_major(value, range(value.ndim)))
+
+    def _pack(self, mapped: LinearCall) -> Node:
+        key = (mapped.weight, mapped.bias, mapped.inner_step)
+        if key not in self.packed:
+            packer = PackedWeight(mapped.bias is not None)
+            if packer not in self.packers:
+                self.packers[packer] = self._unused("pack_weight_and_bias" if packer.bias else "pack_weight")
+            tensors = [self.env[item] for item in (mapped.weight, mapped.bias) if item is not None]
+            numbers = (mapped.columns, mapped.inner, mapped.column_step, mapped.inner_step)
+            call = self.new.call_function(KernelCall(self.packers[packer], prepared=True), (*tensors, *numbers))
+            elements = packed_elements(mapped.columns, mapped.inner)
+            call.meta["val"] = faked(tensor_of(mapped.weight), lambda: torch.empty(elements))
+            self.packed[key] = call
+        return self.packed[key]
 
     def _called(self, name: str, arguments: tuple[Any, ...], value: Any) -> Node:
         with warnings.catch_warnings():  # of symbolic sizes among the arguments, which KernelCall allows

@@ -32,36 +32,97 @@ class AttentionCall:
 
 
 def attention_call(node: Node) -> AttentionCall | None:
-    """The node as a kernel's call; None for whatever is not plain float32 attention without a mask."""
+    """The node as a kernel's call; None for whatever is not plain float32 attention."""
     if node.target is not aten.scaled_dot_product_attention.default:
         return None
     query, key, value, *rest = node.args
     mask, dropout, causal = (*rest, *(None, 0.0, False)[len(rest) :])
-    given = [tensor_of(operand) for operand in (query, key, value) if isinstance(operand, Node)]
-    if mask is not None or dropout or node.kwargs.get("enable_gqa") or len(given) != 3 or not _plain(given):
+    if dropout or not all(isinstance(operand, Node) for operand in (query, key, value)):
         return None
-    q, k, v = given
+    assert isinstance(query, Node) and isinstance(key, Node) and isinstance(value, Node)
+    doubled = [_shared_heads(operand) for operand in (key, value)]
+    if all(doubled):
+        key, value = (source for source in doubled if source)
+    q, k, v = given = [tensor_of(operand) for operand in (query, key, value)]
+    shared = _heads_to_one(given, bool(node.kwargs.get("enable_gqa") or all(doubled)))
+    if shared is None or not _plain(given):
+        return None
     if causal and not same_size(q.shape[3], v.shape[3]):
         return None  # PyTorch adds a mask here, which spreads the NaN of a hidden key to queries that do not see it
     order = _order_wanted(node)
     result = [q.shape[0], q.shape[1], q.shape[2], v.shape[3]]
-    sources, layouts = [], [_dense(result, order)]
+    sources, layouts = [], [_dense(result, order)[:4]]
     for operand in (query, key, value):
-        assert isinstance(operand, Node)
-        source, layout = _read(operand)
+        source, layout = _read(operand, adjacent=True)
         sources.append(source)
-        layouts.append(layout)
+        layouts.append(layout[:4])
+    kind = ""
+    if mask is not None:
+        scores = [q.shape[0], q.shape[1], q.shape[2], k.shape[2]]
+        if not isinstance(mask, Node) or not _broadcasts(tensor_of(mask), scores):
+            return None
+        kind = _MASKS.get(tensor_of(mask).dtype, "")
+        if not kind:
+            return None
+        source, (offset, *steps) = _read(mask, adjacent=False)
+        sources.append(source)
+        sizes = tensor_of(mask).shape
+        steps = [0 if expression(size) == 1 else step for size, step in zip(sizes, steps, strict=True)]
+        layouts.append((offset, *(0 for _ in range(4 - len(steps))), *steps))
     scale = node.kwargs.get("scale")
     return AttentionCall(
-        Attention(int(q.shape[3]), int(v.shape[3]), bool(causal)),
+        Attention(int(q.shape[3]), int(v.shape[3]), bool(causal), kind),
         tuple(sources),
         (
             *(number for layout in layouts for number in layout),
-            *(q.shape[0], q.shape[1], q.shape[2], k.shape[2]),
+            *(q.shape[0], q.shape[1], shared, q.shape[2], k.shape[2]),
             float(q.shape[3]) ** -0.5 if scale is None else float(scale),  # type: ignore[arg-type]
         ),
         order,
     )
+
+
+_MASKS = {torch.bool: "kept", torch.float32: "added"}
+
+
+def _broadcasts(mask: Tensor, scores: Sequence[Any]) -> bool:
+    """Whether each of the mask's sizes is the scores' or 1."""
+    if not 2 <= mask.ndim <= 4 or mask.device.type != "cpu":
+        return False
+    aligned = zip(reversed(mask.shape), reversed(scores), strict=False)
+    return all(expression(size) == 1 or same_size(size, whole) for size, whole in aligned)
+
+
+def _shared_heads(operand: Node) -> Node | None:
+    """What keys or values were before each head was repeated for the heads of queries that share it.
+
+    That is view(copy(expand(unsqueeze(x, 2)))) of (batch, head, row, component), as transformers writes it.
+    """
+    chain = []
+    for target in (aten.view.default, aten.clone.default, aten.expand.default, aten.unsqueeze.default):
+        if operand.target is target and isinstance(operand.args[0], Node):
+            chain.append(operand)
+            operand = operand.args[0]
+        elif target is not aten.clone.default:
+            return None
+    view, expanded, added = chain[0], chain[-2], chain[-1]
+    source, wide, whole = (tensor_of(item).shape for item in (operand, expanded, view))
+    if len(source) != 4 or len(wide) != 5 or len(whole) != 4 or added.args[1] not in (2, -3):
+        return None
+    kept = same_size(wide[1], source[1]) and same_size(whole[1], wide[1] * wide[2])
+    return operand if kept and all(same_size(source[dim], whole[dim]) for dim in (0, 2, 3)) else None
+
+
+def _heads_to_one(given: Sequence[Tensor], grouped: bool) -> int | None:
+    """How many heads of queries share one of keys and values; None where that is not the same whole number for all."""
+    if any(tensor.ndim != 4 for tensor in given):
+        return None
+    heads, keys, values = (tensor.shape[1] for tensor in given)
+    if same_size(heads, keys) and same_size(heads, values):
+        return 1
+    if not grouped or not same_size(keys, values) or not (isinstance(heads, int) and isinstance(keys, int)):
+        return None
+    return heads // keys if keys and heads % keys == 0 else None
 
 
 def _plain(given: Sequence[Tensor]) -> bool:
@@ -69,7 +130,7 @@ def _plain(given: Sequence[Tensor]) -> bool:
     return (
         all(tensor.ndim == 4 and tensor.dtype is torch.float32 and tensor.device.type == "cpu" for tensor in given)
         and all(isinstance(tensor.shape[3], int) and 0 < tensor.shape[3] <= LARGEST_HEAD for tensor in given)
-        and all(same_size(q.shape[dim], other.shape[dim]) for other in (k, v) for dim in (0, 1))
+        and all(same_size(q.shape[0], other.shape[0]) for other in (k, v))
         and same_size(k.shape[2], v.shape[2])
         and same_size(q.shape[3], k.shape[3])
         and not _known_below(q.shape[2], FEWEST_QUERIES)
@@ -81,17 +142,20 @@ def _known_below(size: Any, least: int) -> bool:
     return isinstance(size, int) and size < least
 
 
-def _read(operand: Node) -> tuple[Source, tuple[Any, ...]]:
-    """The memory to pass, and where in it the operand lies; a copy of the operand where it has no simple place."""
+def _read(operand: Node, *, adjacent: bool) -> tuple[Source, tuple[Any, ...]]:
+    """The memory to pass, and where in it the operand lies: offset and strides.
+
+    A copy of the operand where it has no simple place; `adjacent` asks for a last stride of 1.
+    """
     value, base = tensor_of(operand), base_of(operand)
     given = base.meta.get("val")
-    if isinstance(given, Tensor) and _shares(value, given) and expression(value.stride(3)) == 1:
+    if isinstance(given, Tensor) and given.dtype == value.dtype and _shares(value, given):
         order = memory_order(given)
-        if order is not None:
+        if order is not None and not (adjacent and expression(value.stride()[-1]) != 1):
             plain = tuple(order) == tuple(range(given.ndim))
             offset = value.storage_offset() - given.storage_offset()
-            return Source(base, None if plain else tuple(order)), (offset, *value.stride()[:3])
-    return Source(operand, None), _dense(list(value.shape), (0, 1, 2, 3))
+            return Source(base, None if plain else tuple(order)), (offset, *value.stride())
+    return Source(operand, None), _dense(list(value.shape), range(value.ndim))
 
 
 def _shares(value: Tensor, base: Tensor) -> bool:
@@ -99,13 +163,13 @@ def _shares(value: Tensor, base: Tensor) -> bool:
 
 
 def _dense(shape: Sequence[Any], order: Sequence[int]) -> tuple[Any, ...]:
-    """Offset and distances of batches, heads and rows for a tensor whose dimensions lie in memory in that order."""
+    """Offset and strides of a tensor whose dimensions lie in memory in that order."""
     strides: dict[int, Any] = {}
     step: Any = 1
     for dim in reversed(order):
         strides[dim] = step
         step = step * shape[dim]
-    return 0, strides[0], strides[1], strides[2]
+    return (0, *(strides[dim] for dim in range(len(shape))))
 
 
 def _order_wanted(node: Node) -> tuple[int, ...]:

@@ -107,6 +107,8 @@ class ModuleText:
         """Calls that the constructor makes, once."""
         self.fixed: list[str] = []
         """Their lines."""
+        self.prepared: list[str] = []
+        """The lines of prepare()."""
         self.last_use: dict[Node, Node] = {}
         """For each value the node whose statement needs its name last."""
         places = {node: place for place, node in enumerate(self.graph.nodes)}
@@ -118,13 +120,15 @@ class ModuleText:
     def text(self) -> str:
         head, signature = self._signature()
         self._hoist()
+        self._prepare()
         body = [*head, *self._statements(), *self._mutations(), f"return {self._result()}"]
         lines = [f"class {self.entry}({self.base or 'nn.Module'}):"]
         constructor = self._constructor()
         if constructor:
             lines += _indented([f"def __init__(self{', *args, **kwargs' if self.base else ''}):"], 1)
             lines += [*_indented(constructor, 2), ""]
-        for method in self.methods():
+        prepare = [["def prepare(self):", *_indented(self.prepared, 1)]] if self.prepared else []
+        for method in (*prepare, *self.methods()):
             lines += [*_indented(method, 1), ""]
         lines += _indented([f"def forward({signature}):"], 1) + _indented(body, 2)
         return "\n".join([*self._imports("\n".join(lines)), "", "", *lines]) + "\n"
@@ -231,6 +235,17 @@ class ModuleText:
             self.fixed.append(f"{self.names[node]} = {written}")
         self.taken = outside
 
+    def _prepare(self) -> None:
+        """Has prepare() make what depends on weights alone. Plain attributes, as what is hoisted."""
+        outside = set(self.taken)
+        for node in self.calls:
+            if isinstance(node.target, KernelCall) and node.target.prepared:
+                name = f"self.{self._fresh('packed')}"
+                self.prepared.append(f"{name} = {allocation(node.meta['val'], self.say)}")
+                self.prepared.append(f"self.lib.{node.target.name}({', '.join([name, *map(self.say, node.args)])})")
+                self.names[node] = name
+        self.taken = outside
+
     def _sizes(self) -> list[str]:
         """Names for the symbols of open sizes, read from the arguments."""
         lines = []
@@ -247,7 +262,7 @@ class ModuleText:
         lines: list[str] = []
         alive: list[Node] = []
         for node in self.calls:
-            if node in self.hoisted:
+            if node in self.hoisted or (isinstance(node.target, KernelCall) and node.target.prepared):
                 continue
             written = self._statement(node)
             lines += written

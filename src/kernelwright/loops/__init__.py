@@ -18,6 +18,14 @@ from kernelwright.loops.expressions import (
     Variable,
 )
 from kernelwright.loops.fusion import Fusion, Operand, Result, Step, nest
+from kernelwright.loops.linear import (
+    Linear,
+    PackedWeight,
+    linear_template,
+    packed_elements,
+    print_linear,
+    print_packed_weight,
+)
 from kernelwright.loops.nest import Declare, For, Kernel, Let, Local, Move, Reduction, Statement, Store, Update
 from kernelwright.loops.schedules import Plan, keep_row, parallelise, scheduled, split, vectorise
 from kernelwright.loops.staging import streamed, turned
@@ -36,11 +44,13 @@ __all__ = [
     "Kernel",
     "LARGEST_HEAD",
     "Let",
+    "Linear",
     "Load",
     "Local",
     "Move",
     "Op",
     "Operand",
+    "PackedWeight",
     "Plan",
     "Reduction",
     "Result",
@@ -54,10 +64,14 @@ __all__ = [
     "Variable",
     "attention_template",
     "keep_row",
+    "linear_template",
     "nest",
+    "packed_elements",
     "parallelise",
     "print_attention",
     "print_cpp",
+    "print_linear",
+    "print_packed_weight",
     "scheduled",
     "split",
     "streamed",

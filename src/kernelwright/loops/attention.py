@@ -11,10 +11,11 @@ LARGEST_HEAD = 256
 
 @dataclass(frozen=True)
 class Attention:
-    """softmax(scale q k^T) v over (batch, head, row, component) tensors of float32 whose components are adjacent.
+    """softmax(scale q k^T + mask) v over (batch, head, row, component) float32 tensors whose components are adjacent.
 
-    Its kernel takes out, q, k, v, for each of them the offset and the distances of batches, heads and rows in
-    elements, then batches, heads, queries, keys and the scale.
+    Its kernel takes out, q, k, v and a mask if there is one; for each of the first four the offset and the distances
+    of batches, heads and rows in elements; for a mask those, and the distance of keys; then batches, heads, how many
+    heads share one of k and v, queries, keys and the scale.
     """
 
     head: int
@@ -23,24 +24,37 @@ class Attention:
     """Components of a value and of a result."""
     causal: bool = False
     """Whether a query sees the keys up to its own place only, both counted from the first."""
+    mask: str = ""
+    """What there is besides: "" nothing, "added" float32 to add, "kept" a bool for each score that is not hidden."""
     name: str = ""
+
+
+_MASKS = {"added": "float", "kept": "uint8"}
 
 
 def print_attention(attention: Attention) -> str:
     """The kernel as C++, to stand after `attention_template()`."""
-    layouts = ("out", "q", "k", "v")
-    parts = ("offset", "batch", "head", "row")
-    sizes = [f"{layout}_{part}" for layout in layouts for part in parts]
+    tensors = ("out", "q", "k", "v")
+    parts = {tensor: [f"{tensor}_{part}" for part in ("offset", "batch", "head", "row")] for tensor in tensors}
     parameters = ["float* out", "const float* q", "const float* k", "const float* v"]
-    parameters += [f"int64 {name}" for name in (*sizes, "batches", "heads", "queries", "keys")]
+    masks = "attention::NoMaskLayout{}"
+    if attention.mask:
+        element = _MASKS[attention.mask]
+        parameters.append(f"const {element}* mask")
+        parts["mask"] = [f"mask_{part}" for part in ("offset", "batch", "head", "row", "key")]
+        masks = f"attention::MaskLayout<{element}>{{mask, {', '.join(parts['mask'])}}}"
+    sizes = [name for names in parts.values() for name in names]
+    parameters += [f"int64 {name}" for name in (*sizes, "batches", "heads", "shared", "queries", "keys")]
     parameters += ["double scale"]
-    passed = [f"{layout}, {{{', '.join(f'{layout}_{part}' for part in parts)}}}" for layout in layouts]
+    passed = [f"{tensor}, {{{', '.join(parts[tensor])}}}" for tensor in tensors]
     causal = "true" if attention.causal else "false"
+    words = [f"attention over heads of {attention.head}", *(["causal"] if attention.causal else [])]
+    words += [f"mask {attention.mask}"] if attention.mask else []
     return (
-        f"// attention over heads of {attention.head}{', causal' if attention.causal else ''}\n"
+        f"// {', '.join(words)}\n"
         f"kernel void {attention.name}({', '.join(parameters)}) {{\n"
-        f"    attention::run<{attention.head}, {attention.value}, {causal}>({', '.join(passed)}, "
-        "batches, heads, queries, keys, scale);\n}\n"
+        f"    attention::run<{attention.head}, {attention.value}, {causal}>({', '.join(passed)}, {masks}, "
+        "batches, heads, shared, queries, keys, scale);\n}\n"
     )
 
 

@@ -1,4 +1,4 @@
-// Attention by an online softmax: out = softmax(scale q k^T) v, float32, any sizes, any strides but the last.
+// Attention by an online softmax: out = softmax(scale q k^T + mask) v, float32, any sizes, any strides but the last.
 //
 // A task is ROWS queries of one head. Queries are the lanes of a vector, so that a maximum or a sum over keys is an
 // ordinary vector operation, and keys and values are read as they lie, one number at a time, broadcast to all lanes:
@@ -8,7 +8,9 @@
 //   scores     [BLOCK][ROWS]   then the powers
 //   sums       [VALUE][ROWS]   of powers times values, rescaled when a block raises a row's maximum
 //
-// NaN in a row of q, in k or in v spreads as in PyTorch; a row whose scores are all -inf is NaN.
+// A mask is added, or says by bytes which scores are kept. Queries' heads may share those of keys and values.
+//
+// NaN in a row of q, in k or in v spreads as in PyTorch; a row whose scores are all -inf is NaN, or under a mask zero.
 // Source of the method: Milakov and Gimelshein 2018 (arXiv 1805.02867); Dao et al. 2022 (arXiv 2205.14135).
 namespace attention {
 
@@ -109,6 +111,62 @@ ATTENTION_INLINE void hide_later(float* scores, int64 keys, int64 first) {
         for (int row = 0; row < ROWS && first + row < key; ++row) scores[key * ROWS + row] = -math::INF;
 }
 
+// A mask of one head: which element belongs to a query and a key.
+template <typename Element>
+struct Mask {
+    const Element* first;
+    int64 row, key;
+};
+struct NoMask {};
+
+// Whether bytes say that all keys are kept for a query.
+ATTENTION_INLINE bool all_kept(const uint8* mask, int64 key_step, int64 keys) {
+    uint8 least = 1;
+    if (key_step == 1) {
+        for (int64 key = 0; key < keys; ++key) least = mask[key] < least ? mask[key] : least;
+        return least;
+    }
+    for (int64 key = 0; key < keys; ++key) least &= mask[key * key_step];
+    return least;
+}
+
+// Scores that are not kept become -inf. `mask` is that of the first key; rows beyond the last are the last's.
+ATTENTION_INLINE void hide(float* scores, int64 keys, Mask<uint8> mask, int64 rows) {
+    if (mask.row == 0) {
+        if (all_kept(mask.first, mask.key, keys)) return;
+        for (int64 key = 0; key < keys; ++key)
+            if (!mask.first[key * mask.key]) store(scores + key * ROWS, both(-math::INF));
+        return;
+    }
+    for (int row = 0; row < ROWS; ++row) {
+        const uint8* kept = mask.first + (row < rows ? row : rows - 1) * mask.row;
+        if (all_kept(kept, mask.key, keys)) continue;
+        for (int64 key = 0; key < keys; ++key)
+            if (!kept[key * mask.key]) scores[key * ROWS + row] = -math::INF;
+    }
+}
+
+// What is added to a score, which is a power of two's exponent. The least finite number must not become -inf.
+ATTENTION_INLINE float exponent(float added) {
+    const float scaled = added * 1.4426950408889634f;
+    return scaled == -math::INF && added != -math::INF ? -3.4028234664e38f : scaled;
+}
+
+ATTENTION_INLINE void hide(float* scores, int64 keys, Mask<float> mask, int64 rows) {
+    if (mask.row == 0) {
+        for (int64 key = 0; key < keys; ++key)
+            store(scores + key * ROWS, load(scores + key * ROWS) + both(exponent(mask.first[key * mask.key])));
+        return;
+    }
+    for (int row = 0; row < ROWS; ++row) {
+        const float* added = mask.first + (row < rows ? row : rows - 1) * mask.row;
+        for (int64 key = 0; key < keys; ++key) scores[key * ROWS + row] += exponent(added[key * mask.key]);
+    }
+}
+
+ATTENTION_INLINE Vector finite(Vector x) { return x == Vector(-math::INF) ? Vector(0.0f) : x; }
+ATTENTION_INLINE Vector not_zero(Vector x) { return x == Vector(0.0f) ? Vector(1.0f) : x; }
+
 // One head's tensors: pointers to its first row, and the distance of rows.
 struct Head {
     float* out;
@@ -116,8 +174,9 @@ struct Head {
     int64 out_row, q_row, k_row, v_row;
 };
 
-template <int HEAD, int VALUE, bool CAUSAL>
-static void attend(Head head, int64 begin, int64 rows, int64 keys, float scale) {
+template <int HEAD, int VALUE, bool CAUSAL, typename Masking>
+static void attend(Head head, Masking mask, int64 begin, int64 rows, int64 keys, float scale) {
+    constexpr bool MASKED = !__is_same(Masking, NoMask);
     alignas(64) float queries[HEAD * ROWS], sums[VALUE * ROWS], scores[BLOCK * ROWS];
     for (int row = 0; row < ROWS; ++row) {  // rows beyond the end repeat the last one and are not written
         const float* from = head.q + (begin + (row < rows ? row : rows - 1)) * head.q_row;
@@ -134,13 +193,17 @@ static void attend(Head head, int64 begin, int64 rows, int64 keys, float scale) 
             score<HEAD, KEYS>(scores + key * ROWS, k + key * head.k_row, head.k_row, queries);
         for (; key < count; ++key) score<HEAD, 1>(scores + key * ROWS, k + key * head.k_row, head.k_row, queries);
         if (CAUSAL && first + count > begin + 1) hide_later(scores, count, begin - first);
+        if constexpr (MASKED)
+            hide(scores, count, {mask.first + begin * mask.row + first * mask.key, mask.row, mask.key}, rows);
         Pair highest = peak;
         for (key = 0; key < count; ++key) highest = larger(highest, load(scores + key * ROWS));
-        const Pair keep = power_of_two(peak - highest);
+        // Where all keys so far are hidden, -inf less -inf must not be NaN.
+        const Pair base = MASKED ? Pair{finite(highest.low), finite(highest.high)} : highest;
+        const Pair keep = power_of_two(peak - base);
         peak = highest;
         total = total * keep;
         for (key = 0; key < count; ++key) {
-            Pair power = power_of_two(load(scores + key * ROWS) - peak);
+            Pair power = power_of_two(load(scores + key * ROWS) - base);
             total = total + power;
             store(scores + key * ROWS, power);
         }
@@ -150,6 +213,7 @@ static void attend(Head head, int64 begin, int64 rows, int64 keys, float scale) 
             gather<COMPONENTS>(sums + d * ROWS, v + d, head.v_row, scores, count, keep);
         for (; d < VALUE; ++d) gather<1>(sums + d * ROWS, v + d, head.v_row, scores, count, keep);
     }
+    if (MASKED) total = {not_zero(total.low), not_zero(total.high)};
     for (int d = 0; d < VALUE; ++d) {
         Pair sum = load(sums + d * ROWS);
         store(sums + d * ROWS, {sum.low / total.low, sum.high / total.high});
@@ -167,9 +231,25 @@ struct Layout {
     }
 };
 
-template <int HEAD, int VALUE, bool CAUSAL>
+// Where a mask begins and how far its batches, heads, rows and keys are apart; 0 for those that share it.
+template <typename Element>
+struct MaskLayout {
+    const Element* base;
+    int64 offset, batch, head, row, key;
+
+    Mask<Element> at(int64 batch_index, int64 head_index) const {
+        return {base + offset + batch_index * batch + head_index * head, row, key};
+    }
+};
+struct NoMaskLayout {
+    NoMask at(int64, int64) const { return {}; }
+};
+
+// `shared` heads of queries have one of keys and values.
+template <int HEAD, int VALUE, bool CAUSAL, typename Masks>
 static void run(float* out, Layout outs, const float* q, Layout qs, const float* k, Layout ks, const float* v,
-                Layout vs, int64 batches, int64 heads, int64 queries, int64 keys, double scale) {
+                Layout vs, Masks masks, int64 batches, int64 heads, int64 shared, int64 queries, int64 keys,
+                double scale) {
     const int64 blocks = (queries + ROWS - 1) / ROWS;
     const float scale_log2 = float(scale * 1.4426950408889634);
     parallel_for(batches * heads * blocks, 1, [=](int64 begin, int64 end) {
@@ -177,11 +257,11 @@ static void run(float* out, Layout outs, const float* q, Layout qs, const float*
             // Causal rows grow longer towards the end; dealing them out from both ends keeps contiguous shares even.
             const int64 place = task % blocks;
             const int64 block = !CAUSAL ? place : place % 2 ? blocks - 1 - place / 2 : place / 2;
-            const int64 head = task / blocks % heads, batch = task / blocks / heads;
+            const int64 head = task / blocks % heads, batch = task / blocks / heads, source = head / shared;
             const int64 first = block * ROWS, rows = queries - first < ROWS ? queries - first : ROWS;
-            attend<HEAD, VALUE, CAUSAL>({out + outs.at(batch, head), q + qs.at(batch, head), k + ks.at(batch, head),
-                                         v + vs.at(batch, head), outs.row, qs.row, ks.row, vs.row},
-                                        first, rows, keys, scale_log2);
+            attend<HEAD, VALUE, CAUSAL>({out + outs.at(batch, head), q + qs.at(batch, head), k + ks.at(batch, source),
+                                         v + vs.at(batch, source), outs.row, qs.row, ks.row, vs.row},
+                                        masks.at(batch, head), first, rows, keys, scale_log2);
         }
     });
 }
