@@ -137,24 +137,37 @@ def test_candidate_computes_the_reference(source: str, init: list[Any], shape: t
         assert got.stride() == expected.stride() or not x.is_contiguous()
 
 
-def test_climbs_to_the_fastest() -> None:
+def labels(bench: RecordingBench) -> list[str]:
+    return [candidate.label for candidate in bench.submitted]
+
+
+def test_the_heuristics_choice_comes_first_and_then_the_fastest() -> None:
     times = {"vec=2": 90.0, "vec=2 recompute": 50.0, "vec=2 recompute grain=4096": 49.9}
     bench = proposed(problem(BLOCK, 6, 50, 48), times)
-    assert bench.submitted[0].label == "vec=2 recompute"
-    assert len(bench.tried) == len(set(bench.tried)) <= 12
+    assert labels(bench)[:2] == ["vec=4", "vec=2 recompute"]
+    assert len(bench.tried) == len(set(bench.tried)) <= 13
+    assert "library linear vec=4" in bench.tried
 
 
 def test_second_best_is_submitted_if_close() -> None:
-    bench = proposed(problem(BLOCK, 6, 50, 48), {"vec=4": 50.0, "vec=8": 51.0})
-    assert [candidate.label for candidate in bench.submitted] == ["vec=4", "vec=8"]
-    bench = proposed(problem(BLOCK, 6, 50, 48), {"vec=4": 50.0, "vec=8": 51.0}, attempts=1)
-    assert [candidate.label for candidate in bench.submitted] == ["vec=4"]
+    times = {"vec=8": 50.0, "vec=2": 51.0}
+    assert labels(proposed(problem(BLOCK, 6, 50, 48), times)) == ["vec=4", "vec=8", "vec=2"]
+    assert labels(proposed(problem(BLOCK, 6, 50, 48), times, attempts=2)) == ["vec=4", "vec=8"]
+    alone = proposed(problem(BLOCK, 6, 50, 48), times, attempts=1)
+    assert labels(alone) == ["vec=4"] and not alone.tried
+    assert labels(proposed(problem(BLOCK, 6, 50, 48), {"vec=8": 50.0, "vec=4": 51.0})) == ["vec=4", "vec=8"]
+
+
+def test_the_library_s_linear_maps_can_win() -> None:
+    bench = proposed(problem(BLOCK, 6, 50, 48), {"library linear vec=4": 50.0, "library linear vec=2": 40.0})
+    assert labels(bench) == ["vec=4", "library linear vec=2"]
+    assert "self.lib.linear" in bench.submitted[0].sources[0].text
+    assert "F.linear" in bench.submitted[1].sources[0].text
 
 
 def test_no_trials_where_time_is_short() -> None:
     bench = proposed(problem(BLOCK, 6, 50, 48), {"vec=8": 1.0}, budget_s=2.0)
-    assert not bench.tried
-    assert [candidate.label for candidate in bench.submitted] == ["vec=4"]
+    assert not bench.tried and labels(bench) == ["vec=4"]
 
 
 def test_proposes_nothing_where_nothing_fuses() -> None:

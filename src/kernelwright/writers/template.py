@@ -1,11 +1,12 @@
 """Proposes the reference's graph with its memory-bound parts fused into generated C++ kernels.
 
 Algebra first, then templates: what rewriting leaves is lowered to kernels of loops/ (fused elementwise chains, row
-softmax and norms with what stands before and after them, and attention). Heuristics choose the schedule; `bench.trial`
-then compares its neighbours, as long as that gains more than the noise. Without trials the heuristics' choice is
-submitted.
+softmax and norms with what stands before and after them, attention, and linear maps). Heuristics choose the schedule,
+and their choice is submitted at once; `bench.trial` then compares its neighbours, as long as that gains more than the
+noise, and what was found is submitted too.
 """
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ CLOSE = 0.05
 """The second best is submitted too if it is this close: the judge's clock is better than a trial's."""
 ROUNDS = 2
 LEAST_TUNING_S = 8.0
-"""With less time than this the heuristics' choice goes straight to the judge."""
+"""With less time than this left nothing is tuned."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class _Variant:
     """A lowered graph and the plan of its kernels."""
 
     shape: str
-    """What distinguishes the graph: "causal", "library attention", or nothing."""
+    """What distinguishes the graph: "causal", "library attention", "library linear", or nothing."""
     plan: Plan
 
     @property
@@ -60,8 +61,16 @@ class TemplateWriter:
     async def write(self, brief: Brief, bench: Bench) -> None:
         if brief.attempts < 1:
             return
-        for candidate in (await _Tuning(brief, bench).best())[: min(2, brief.attempts)]:
-            await bench.submit(candidate)
+        until = time.monotonic() + brief.budget_s
+        tuning = _Tuning(brief, bench)
+        first = tuning.first()
+        if first is None:
+            return
+        await bench.submit(first)
+        if brief.attempts > 1 and until - time.monotonic() >= LEAST_TUNING_S:
+            found = [candidate for candidate in await tuning.best() if candidate.digest != first.digest]
+            for candidate in found[: brief.attempts - 1]:
+                await bench.submit(candidate)
 
 
 class _Tuning:
@@ -72,18 +81,19 @@ class _Tuning:
         self.times: dict[_Variant, float] = {}
         """Trials that ran, in microseconds."""
 
+    def first(self) -> Candidate | None:
+        """The heuristics' choice; None where nothing can be fused."""
+        return next((candidate for variant in self._starts() if (candidate := self._candidate(variant))), None)
+
     async def best(self) -> list[Candidate]:
-        """The candidates to submit, best first; none where nothing can be fused."""
-        starts = [_Variant(shape, Plan()) for shape in self.lowerings if self._candidate(_Variant(shape, Plan()))]
-        if not starts:
-            return []
-        if self.brief.budget_s >= LEAST_TUNING_S:
-            await self._climb(starts)
-        ranked = sorted(self.times, key=self.times.__getitem__) or starts
-        chosen = ranked[:1]
-        if len(ranked) > 1 and (not self.times or self.times[ranked[1]] <= self.times[ranked[0]] * (1 + CLOSE)):
-            chosen.append(ranked[1])
+        """The fastest in trials, and the second if it is close."""
+        await self._climb([start for start in self._starts() if self._candidate(start)])
+        ranked = sorted(self.times, key=self.times.__getitem__)
+        chosen = [variant for variant in ranked[:2] if self.times[variant] <= self.times[ranked[0]] * (1 + CLOSE)]
         return [candidate for variant in chosen if (candidate := self._candidate(variant))]
+
+    def _starts(self) -> list[_Variant]:
+        return [_Variant(shape, Plan()) for shape in self.lowerings]
 
     async def _climb(self, starts: Sequence[_Variant]) -> None:
         """Tries the starts with the first neighbours, then those of the best, while that gains."""
@@ -163,9 +173,11 @@ def _lowerings(brief: Brief) -> "dict[str, Lowering]":
         return {}
     found = {}
     for shape, rewriting in _rewritings(captured):
-        found[shape] = lower(rewriting.capture)
-        if found[shape].attentions:
+        own = found[shape] = lower(rewriting.capture)
+        if own.attentions:
             found[f"{shape} library attention".strip()] = lower(rewriting.capture, attention=False)
+        if own.linear:
+            found[f"{shape} library linear".strip()] = lower(rewriting.capture, linear=False)
     return {shape: lowering for shape, lowering in found.items() if lowering.names}
 
 
