@@ -2,6 +2,7 @@
 
 import re
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -75,7 +76,9 @@ def build(
             raise UsageError("check and count run on the CPU; use host='cpu'")
         return build_watched(unit, entries, check=check, count=count)
     if host == "cuda":
-        raise MissingError("entries cannot be built for NVIDIA GPUs yet; use host='cpu'")
+        from kernelwright.simt import cuda
+
+        return cuda.build(unit, entries)
     return _build_cpu(unit, entries)
 
 
@@ -85,7 +88,7 @@ def _build_cpu(unit: Unit, entries: Sequence[Entry]) -> Library:
     reason = clang.missing()
     if reason:
         raise MissingError(reason)
-    key = digest("simt", "cpu", unit.digest, tuple(entry.name for entry in entries), machine())
+    key = digest("simt", "cpu", unit.digest, glue.cpu(entries), machine())
 
     def make(folder: Path) -> tuple[dict, Iterable[Path]]:
         start = time.monotonic()
@@ -111,19 +114,34 @@ def _range(entries: Sequence[Entry]) -> range:
     return range(len(entries))
 
 
+def verify(unit: Unit, entry_names: Iterable[str] | None = None) -> str:
+    """Compiles entries as far as every template in them is formed and checked, all by default; returns the warnings.
+
+    No code is made. Raises CompileError.
+    """
+    wanted = None if entry_names is None else set(entry_names)
+    entries = [entry for entry in unit.entries if wanted is None or entry.name in wanted]
+    with tempfile.TemporaryDirectory(prefix="kernelwright-simt-") as scratch:
+        return _front(unit, entries, Path(scratch).resolve(), ("-fsyntax-only",))
+
+
 def assemble(
     unit: Unit, entries: Sequence[Entry], folder: Path, more: Sequence[str] = ()
 ) -> tuple[str, str, list[Path]]:
     """The unit with its glue as LLVM assembly before any optimisation; the warnings; the files it includes."""
     result, reads = folder / "raw.ll", folder / "raw.d"
-    arguments = [*_platform(), *FLAGS, *_KERNEL_FLAGS, f"-DSIMT_WIDTH={unit.simd_width}", *unit.flags, *more]
+    output = ("-Xclang", "-disable-llvm-passes", "-emit-llvm", "-S", "-MD", "-MF", str(reads), "-o", str(result))
+    log = _front(unit, entries, folder, (*more, *output))
+    return result.read_text(), log, included(reads.read_text())
+
+
+def _front(unit: Unit, entries: Sequence[Entry], folder: Path, more: Sequence[str]) -> str:
+    arguments = [*_platform(), *FLAGS, *_KERNEL_FLAGS, f"-DSIMT_WIDTH={unit.simd_width}", *unit.flags]
     arguments.append(f"-Wframe-larger-than={_FRAME_BYTES}")
     arguments += [f"-I{RUNTIME}", *(f"-I{path}" for path in unit.include_dirs)]
-    arguments += ["-Xclang", "-disable-llvm-passes", "-emit-llvm", "-S", "-MD", "-MF", str(reads), "-x", "c++", "-"]
     text = unit.text + '\n# 1 "entries" 3\n#include "simt.hpp"\n' + glue.cpu(entries)
     readable = [RUNTIME, *map(Path, unit.include_dirs)]
-    log = clang.run([*arguments, "-o", str(result)], folder, text, readable=readable)
-    return result.read_text(), log, _included(reads.read_text())
+    return clang.run([*arguments, *more, "-x", "c++", "-"], folder, text, readable=readable)
 
 
 def to_object(text: str, folder: Path, *, fibers: bool = False, as_it_is: bool = False) -> Path:
@@ -204,7 +222,7 @@ def runtime_digest() -> str:
     return digest(*((path.name, path.read_text()) for path in sorted(RUNTIME.iterdir()) if path.is_file()))
 
 
-def _included(makefile: str) -> list[Path]:
+def included(makefile: str) -> list[Path]:
     """The files named in a dependency file, ours left out: runtime_digest names those."""
     words = re.findall(r"(?:\\ |[^\s\\])+", makefile.partition(":")[2])
     paths = [Path(word.replace("\\ ", " ")) for word in words if word != "-"]

@@ -213,25 +213,8 @@ inline u32 simd_width() { return SIMT_WIDTH; }
 SIMT_INLINE u32 lane() { return fiber::self().lane; }
 SIMT_INLINE u32 thread_index() { return fiber::self().index; }
 SIMT_INLINE u32 simd_index() { return fiber::self().index / SIMT_WIDTH; }
-SIMT_INLINE u32 simd_count() { return fiber::group().simds; }
 SIMT_INLINE u32 quad_lane() { return fiber::self().lane & 3; }
 SIMT_INLINE u32 quad_index() { return fiber::self().index / 4; }
-SIMT_INLINE u32 quad_count() { return (fiber::group().threads + 3) / 4; }
-SIMT_INLINE Position thread_in_group() { return fiber::self().position; }
-SIMT_INLINE Position group_in_grid() { return fiber::group().at; }
-SIMT_INLINE Position group_size() { return fiber::group().size; }
-SIMT_INLINE Position dispatched_group_size() { return fiber::group().launch->group; }
-SIMT_INLINE Position groups_in_grid() { return fiber::group().launch->groups; }
-SIMT_INLINE Position grid_size() { return fiber::group().launch->grid; }
-inline Position grid_origin() { return {0, 0, 0}; }
-SIMT_INLINE u32 dispatched_simd_count() {
-  Position s = dispatched_group_size();
-  return (s.x * s.y * s.z + SIMT_WIDTH - 1) / SIMT_WIDTH;
-}
-SIMT_INLINE Position thread_in_grid() {
-  Position g = group_in_grid(), s = dispatched_group_size(), t = thread_in_group();
-  return {g.x * s.x + t.x, g.y * s.y + t.y, g.z * s.z + t.z};
-}
 
 // In a watched build check.cpp is told of what orders memory; flags: 1 that of the device, 2 that of the group.
 #ifdef SIMT_WATCH
@@ -325,10 +308,6 @@ __attribute__((noinline)) inline void touch_group_variables() { touched_group_va
 // One copy for each worker thread, which runs one group at a time.
 #define SIMT_GROUP static thread_local __attribute__((used))
 
-SIMT_INLINE void* group_memory(u32 index) {
-  Group& g = fiber::group();
-  return g.memory + g.launch->group_memory[index];
-}
 SIMT_INLINE void log(const char* text, u64 bytes) { simt_log(text, bytes); }
 
 }  // namespace simt

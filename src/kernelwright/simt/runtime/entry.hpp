@@ -3,12 +3,20 @@
 
 namespace simt {
 
+// The real size of a group, which is smaller where the grid ends within it.
+SIMT_INLINE Position group_size_at(Position group, Position whole, Position grid) {
+  auto side = [](u32 at, u32 whole, u32 grid) { return grid - at * whole < whole ? grid - at * whole : whole; };
+  return {side(group.x, whole.x, grid.x), side(group.y, whole.y, grid.y), side(group.z, whole.z, grid.z)};
+}
+
 // Where the thread that is about to run stands.
 struct Here {
   Position thread, group, size;  // in the group; of the group; the group's own size, smaller at a ragged edge
   Position whole, groups, grid;  // size of a whole group, groups in the grid, threads in the grid
   u32 index;                     // of the thread in its group
   void* const* buffers;
+  const char* inlined;  // where values given with the launch lie, null where buffers point to them all
+  u32 inlined_mask;
   char* memory;
   const u32* memory_offsets;
 };
@@ -24,9 +32,10 @@ SIMT_INLINE P pointed(void* p) {
 }
 template <u32 Index>
 struct buffer {
-  static constexpr bool same_for_all = true;
   template <class P>
   static SIMT_INLINE P get(const Here& h) {
+    if constexpr (__is_reference(P))
+      if (h.inlined_mask >> Index & 1) return pointed<P>((void*)(h.inlined + u64(h.buffers[Index])));
     return pointed<P>(h.buffers[Index]);
   }
 };
@@ -117,15 +126,31 @@ struct Entry {
     }
   }
 
-  static SIMT_INLINE Position group_size_at(Position group, Position whole, Position grid) {
-    auto side = [](u32 at, u32 whole, u32 grid) { return grid - at * whole < whole ? grid - at * whole : whole; };
-    return {side(group.x, whole.x, grid.x), side(group.y, whole.y, grid.y), side(group.z, whole.z, grid.z)};
-  }
-
   static void thread(Group& g, Fiber& f) {
     Launch& l = *g.launch;
-    Here h{f.position, g.at, g.size, l.group, l.groups, l.grid, f.index, l.buffers, g.memory, l.group_memory};
+    Here h{f.position, g.at,      g.size, l.group,  l.groups, l.grid,
+           f.index,    l.buffers, nullptr, 0, g.memory, l.group_memory};
     Run::template run<Function, Bindings...>(h);
+  }
+};
+
+#else
+
+template <auto Function, class... Bindings>
+struct Entry {
+  static SIMT_INLINE void thread(const Launch& l) {
+    Here h{};
+    h.group = {__nvvm_read_ptx_sreg_ctaid_x(), __nvvm_read_ptx_sreg_ctaid_y(), __nvvm_read_ptx_sreg_ctaid_z()};
+    h.whole = l.group, h.groups = l.groups, h.grid = l.grid;
+    h.size = group_size_at(h.group, h.whole, h.grid);
+    h.index = thread_index();
+    if (h.index >= h.size.x * h.size.y * h.size.z) return;
+    h.thread = {h.index, 0, 0};
+    if (h.size.y * h.size.z != 1)
+      h.thread = {h.index % h.size.x, h.index / h.size.x % h.size.y, h.index / h.size.x / h.size.y};
+    h.buffers = l.buffers, h.inlined = l.bytes, h.inlined_mask = l.inlined;
+    h.memory = simt_dynamic_memory, h.memory_offsets = l.group_memory;
+    Call<decltype(Function)>::template run<Function, Bindings...>(h);
   }
 };
 

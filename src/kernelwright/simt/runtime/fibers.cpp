@@ -178,11 +178,6 @@ __attribute__((noinline)) Fiber* next_of_group(Group& g, Simd& s, Fiber* self) {
   }
 }
 
-Position group_size_at(Position group, Position whole, Position grid) {
-  auto side = [](u32 at, u32 whole, u32 grid) { return grid - at * whole < whole ? grid - at * whole : whole; };
-  return {side(group.x, whole.x, grid.x), side(group.y, whole.y, grid.y), side(group.z, whole.z, grid.z)};
-}
-
 // Sets up the fibers of a group whose size differs from the last one's.
 void lay_out(Group& g) {
   u32 index = 0;

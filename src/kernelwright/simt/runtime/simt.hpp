@@ -2,10 +2,9 @@
 // and on an NVIDIA GPU (cuda.hpp, with SIMT_CUDA). Freestanding: no header of the system. C++17 or newer.
 //
 //   types       i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16, Position{x, y, z}, As<T>::from(Position) to specialise for vectors
-//   where       thread_in_grid() thread_in_group() group_in_grid() group_size() dispatched_group_size()
-//               groups_in_grid() grid_size() grid_origin() -> Position; thread_index() lane() simd_index() simd_count()
-//               dispatched_simd_count() simd_width() quad_lane() quad_index() quad_count() -> u32
-//               A front end should bind them as parameters: a body that asks for them keeps an entry off the plain loop.
+//   where       an entry binds its position as parameters (bind:: in entry.hpp; unit.py lists the names). Within:
+//               thread_index() lane() simd_index() simd_width() quad_lane() quad_index() -> u32. A body that asks for
+//               them keeps its entry off the plain loop.
 //   waiting     group_barrier(flags) simd_barrier(flags) fence(order, scope)
 //   exchange    shuffle(v, lane) shuffle_xor(v, mask) shuffle_up(v, n) shuffle_down(v, n) rotate_up(v, n)
 //               rotate_down(v, n) shuffle_fill_up(v, fill, n, modulo) shuffle_fill_down(v, fill, n, modulo)
@@ -17,7 +16,7 @@
 //               v: trivially copyable, up to 32 bytes. Op: `template <class T> static T join(T, T)`, as Sum, Product, Min,
 //               Max, And, Or, Xor below. Whatever wraps one of these, or a barrier, must be SIMT_INLINE: the place of the
 //               call is where lanes meet again.
-//   group memory  SIMT_GROUP before a static variable shared by a group; group_memory(index) for what the launch sized
+//   group memory  SIMT_GROUP before a static variable shared by a group; bind::group_memory for what the launch sized
 //   atomics     atomic_load(p, order) atomic_store(p, v, order) atomic_exchange(p, v, order)
 //               atomic_compare_exchange(p, &expected, desired, success, failure) -> bool (strong)
 //               atomic_fetch_add|sub|and|or|xor|min|max(p, v, order); order: the compiler's __ATOMIC_* numbers

@@ -1,0 +1,265 @@
+"""The host of NVIDIA GPUs: entries as PTX, loaded by the driver and launched on torch's current stream."""
+
+import ctypes
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from kernelwright.errors import LaunchError, MissingError, UsageError
+from kernelwright.records import digest
+from kernelwright.simt import compiling, glue, store
+from kernelwright.simt.library import Argument, Grid, Library, Report
+from kernelwright.simt.unit import Entry, Unit
+from kernelwright.toolchain import clang
+
+ARCH = "sm_80"
+"""The oldest GPU with the tensor instructions that runtime/cuda.hpp uses. Newer ones take its PTX as well."""
+
+_FLAGS = (
+    "-std=gnu++20",
+    "-O3",
+    "-ffreestanding",
+    "-nostdinc",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=fast",
+    "-fno-color-diagnostics",
+    "-ferror-limit=12",
+    "-Werror=date-time",
+)
+_DEVICE = ("-nocudainc", "-nocudalib", "--cuda-device-only", f"--cuda-gpu-arch={ARCH}", "-Wno-unknown-cuda-version")
+
+_ARGUMENTS = 32
+_INLINE_BYTES = 2048
+_ALIGNMENT = 256
+_DYNAMIC_SHARED_ATTRIBUTE = 8
+_PLAIN_SHARED_BYTES = 48 << 10
+_JIT_MAX_REGISTERS, _JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES = 0, 5, 6
+_REGISTERS = ((256, 255), (512, 128), (1024, 64))
+"""Threads of a block and what each may have of a multiprocessor's 65536 registers."""
+_Position = ctypes.c_uint32 * 3
+
+
+class _Launch(ctypes.Structure):
+    """struct Launch of runtime/cuda.hpp."""
+
+    _fields_ = (
+        ("buffers", ctypes.c_void_p * _ARGUMENTS),
+        ("group_memory", ctypes.c_uint32 * _ARGUMENTS),
+        ("grid", _Position),
+        ("group", _Position),
+        ("groups", _Position),
+        ("inlined", ctypes.c_uint32),
+        ("padding", ctypes.c_uint32 * 2),
+        ("bytes", ctypes.c_char * _INLINE_BYTES),
+    )
+
+
+def missing() -> str | None:
+    """Why no PTX can be made here, as a sentence; None if it can. Running it needs a GPU besides."""
+    if libdevice() is None:
+        return "NVIDIA's math functions (libdevice) are not installed: pip install nvidia-nvvm, or a torch with CUDA"
+    return clang.missing()
+
+
+@cache
+def libdevice() -> Path | None:
+    """libdevice.10.bc as triton, the nvidia-nvvm wheel or a CUDA toolkit brings it."""
+    folders = [
+        *_package("triton", "backends/nvidia/lib"),
+        *_package("nvidia", "cu13/nvvm/libdevice", "cuda_nvcc/nvvm/libdevice"),
+        *(Path(root) / "nvvm/libdevice" for root in (os.environ.get("CUDA_HOME"), "/usr/local/cuda") if root),
+    ]
+    return next((path for folder in folders if (path := folder / "libdevice.10.bc").is_file()), None)
+
+
+def _package(name: str, *below: str) -> list[Path]:
+    spec = find_spec(name)
+    return [Path(root) / path for root in (spec.submodule_search_locations or ()) for path in below] if spec else []
+
+
+def build(unit: Unit, entries: Sequence[Entry]) -> Library:
+    """The entries as PTX. Raises CompileError, MissingError."""
+    reason = missing()
+    if reason:
+        raise MissingError(reason)
+    if unit.simd_width != 32:
+        raise UsageError(f"SIMD groups of {unit.simd_width} threads don't run on NVIDIA GPUs, whose warps have 32")
+    key = digest(
+        "simt", "cuda", unit.digest, glue.cuda(entries), _FLAGS, _DEVICE, clang.compiler(), compiling.runtime_digest()
+    )
+
+    def make(folder: Path) -> tuple[dict, Iterable[Path]]:
+        start = time.monotonic()
+        log, read = _compile(unit, entries, folder)
+        return {"log": log, "seconds": round(time.monotonic() - start, 3)}, read
+
+    stored = store.recall_or(key, make)
+    return library(stored.folder / "library.ptx", entries, cached=stored.cached, log=stored.record["log"])
+
+
+def library(path: Path, entries: Sequence[Entry], *, cached: bool = True, log: str = "") -> Library:
+    """The entries in a PTX file, in the order in which they were compiled."""
+    return Library(entries, _CudaHost(path), path=path, cached=cached, log=log)
+
+
+def _compile(unit: Unit, entries: Sequence[Entry], folder: Path) -> tuple[str, list[Path]]:
+    reads, bitcode = folder / "raw.d", folder / "libdevice.bc"
+    source = libdevice()
+    assert source is not None
+    bitcode.write_bytes(source.read_bytes())  # the sandbox need not open the folder it comes from
+    arguments = ["-x", "cuda", "-target", "x86_64-linux-gnu", *_DEVICE, *_FLAGS, "-DSIMT_CUDA=1", "-DSIMT_WIDTH=32"]
+    arguments += [*unit.flags, f"-I{compiling.RUNTIME}", *(f"-I{path}" for path in unit.include_dirs)]
+    arguments += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(bitcode), "-MD", "-MF", str(reads)]
+    text = (
+        "#pragma clang force_cuda_host_device begin\n" + f'# 1 "unit"\n{unit.text}\n# 1 "entries" 3\n'
+        '#include "simt.hpp"\n#pragma clang force_cuda_host_device end\n' + glue.cuda(entries)
+    )
+    readable = [compiling.RUNTIME, *map(Path, unit.include_dirs)]
+    log = clang.run([*arguments, "-S", "-", "-o", str(folder / "library.ptx")], folder, text, readable=readable)
+    read = compiling.included(reads.read_text())
+    reads.unlink()
+    bitcode.unlink()
+    return log, [path for path in read if path != bitcode]
+
+
+class _CudaHost:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._modules: dict[tuple[int, int], ctypes.c_void_p] = {}  # by context and registers
+        self._functions: dict[tuple[int, int, int], ctypes.c_void_p] = {}  # by those and the entry
+        self._scratch: dict[int, tuple[int, int]] = {}  # by stream: address and bytes
+
+    def launch(
+        self, index: int, entry: Entry, arguments: Mapping[int, Argument], grid: Grid, group_memory: Mapping[int, int]
+    ) -> Report:
+        context, stream = _current()
+        threads = grid.group[0] * grid.group[1] * grid.group[2]
+        block = -(-threads // 32) * 32
+        function = self._function(context, next(r for most, r in _REGISTERS if block <= most), index)
+        launch = _Launch()
+        launch.grid[:], launch.group[:], launch.groups[:] = grid.threads, grid.group, grid.groups
+        self._give(entry, launch, arguments, stream)
+        shared = 0
+        for number, size in sorted(group_memory.items()):
+            launch.group_memory[number] = shared
+            shared += -(-size // _ALIGNMENT) * _ALIGNMENT
+        if shared > _PLAIN_SHARED_BYTES:
+            _ask(entry.name, "cuFuncSetAttribute", function, _DYNAMIC_SHARED_ATTRIBUTE, shared)
+        pointer = (ctypes.c_void_p * 1)(ctypes.addressof(launch))
+        _ask(entry.name, "cuLaunchKernel", function, *grid.groups, block, 1, 1, shared, stream, pointer, None)
+        x, y, z = grid.groups
+        return Report(entry.name, "gpu", x * y * z, 0)
+
+    def _function(self, context: int, registers: int, index: int) -> ctypes.c_void_p:
+        found = self._functions.get((context, registers, index))
+        if found is None:
+            module = self._modules.get((context, registers))
+            if module is None:
+                module = self._modules[context, registers] = _load(self._path, registers)
+            found = ctypes.c_void_p()
+            _ask(str(self._path), "cuModuleGetFunction", ctypes.byref(found), module, f"simt_entry_{index}".encode())
+            self._functions[context, registers, index] = found
+        return found
+
+    def _give(self, entry: Entry, launch: _Launch, arguments: Mapping[int, Argument], stream: int) -> None:
+        """Writes the buffers. A reference's bytes travel with the launch, a pointer's through device memory."""
+        pointers = {parameter.index for parameter in entry.parameters if parameter.cpp_type.rstrip().endswith("*")}
+        inlined, uploaded = b"", b""
+        moved: list[tuple[int, int]] = []
+        for number, argument in arguments.items():
+            if not 0 <= number < _ARGUMENTS:
+                raise LaunchError(f"{entry.name}: there is no buffer {number}; 0 to {_ARGUMENTS - 1} are there")
+            if not isinstance(argument, bytes):
+                launch.buffers[number] = argument[0]
+            elif number in pointers:
+                moved.append((number, len(uploaded)))
+                uploaded += argument.ljust(-(-len(argument) // _ALIGNMENT) * _ALIGNMENT, b"\0")
+            else:
+                launch.buffers[number] = len(inlined)
+                launch.inlined |= 1 << number
+                inlined += argument.ljust(-(-len(argument) // 16) * 16, b"\0")
+        if len(inlined) > _INLINE_BYTES:
+            raise LaunchError(f"{entry.name}: {len(inlined)} bytes of values; at most {_INLINE_BYTES} go with a launch")
+        ctypes.memmove(ctypes.addressof(launch) + _Launch.bytes.offset, inlined, len(inlined))
+        if uploaded:
+            address = self._room(entry.name, stream, len(uploaded))
+            _ask(entry.name, "cuMemcpyHtoDAsync_v2", ctypes.c_uint64(address), uploaded, len(uploaded), stream)
+            for number, offset in moved:
+                launch.buffers[number] = address + offset
+
+    def _room(self, name: str, stream: int, size: int) -> int:
+        """Device memory for values; launches on one stream follow each other, so they can share it."""
+        address, there = self._scratch.get(stream, (0, 0))
+        if there < size:
+            fresh = ctypes.c_uint64()
+            there = max(size, 64 << 10)
+            _ask(name, "cuMemAlloc_v2", ctypes.byref(fresh), there)
+            address = fresh.value
+            self._scratch[stream] = address, there
+        return address
+
+
+def _load(path: Path, registers: int) -> ctypes.c_void_p:
+    """The PTX, compiled by the driver (which keeps a cache of its own) to use at most `registers` a thread."""
+    module = ctypes.c_void_p()
+    log = ctypes.create_string_buffer(4096)
+    options = (ctypes.c_int * 3)(_JIT_MAX_REGISTERS, _JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES)
+    values = (ctypes.c_void_p * 3)(registers, ctypes.addressof(log), len(log))
+    driver = _driver()
+    if driver.cuModuleLoadDataEx(ctypes.byref(module), path.read_bytes() + b"\0", 3, options, values):
+        raise LaunchError(f"{path}: the NVIDIA driver refuses the PTX: {log.value.decode(errors='replace').strip()}")
+    return module
+
+
+@cache
+def _driver() -> Any:
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        raise MissingError("there is no NVIDIA driver on this machine (libcuda.so.1); use host='cpu'") from None
+    for name, types in {
+        "cuFuncSetAttribute": [ctypes.c_void_p, ctypes.c_int, ctypes.c_int],
+        "cuLaunchKernel": [ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p],
+        "cuMemcpyHtoDAsync_v2": [ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p],
+        "cuMemAlloc_v2": [ctypes.c_void_p, ctypes.c_size_t],
+        "cuModuleLoadDataEx": [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p],
+        "cuModuleGetFunction": [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p],
+    }.items():
+        driver[name].argtypes = types
+    return driver
+
+
+def _ask(name: str, function: str, *arguments: Any) -> None:
+    driver = _driver()
+    code = driver[function](*arguments)
+    if code:
+        text = ctypes.c_char_p()
+        driver.cuGetErrorString(code, ctypes.byref(text))
+        raise LaunchError(f"{name}: {function} failed: {(text.value or b'unknown error').decode()} ({code})")
+
+
+def _current() -> tuple[int, int]:
+    """The CUDA context and stream to launch in: torch's, else the first GPU's own."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.init()
+        stream = torch.cuda.current_stream().cuda_stream
+    else:
+        stream = 0
+    context = ctypes.c_void_p()
+    _ask("cuda", "cuInit", 0)
+    _ask("cuda", "cuCtxGetCurrent", ctypes.byref(context))
+    if not context.value:
+        device = ctypes.c_int()
+        _ask("cuda", "cuDeviceGet", ctypes.byref(device), 0)
+        _ask("cuda", "cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        _ask("cuda", "cuCtxSetCurrent", context)
+    return context.value or 0, stream

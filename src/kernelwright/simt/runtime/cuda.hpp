@@ -1,0 +1,258 @@
+// The grid on an NVIDIA GPU. Included by simt.hpp where SIMT_CUDA is set; compiled as CUDA without any of its headers.
+//
+// A SIMD group is a warp, but its lanes are numbered anew: lane l is the warp's thread t whose five bits are
+// l4 l2 l1 l3 l0. So a matrix in Apple's layout lies in registers as mma.sync wants it, and nothing has to move for the
+// first operand and the sum. The threads of a warp stay together, so memory sees the same addresses.
+//
+// Blocks have one dimension and whole warps; threads beyond the group's real size end at once.
+#pragma once
+
+static_assert(SIMT_WIDTH == 32, "a warp has 32 lanes");
+
+namespace simt {
+
+constexpr u32 kMaxArguments = 32;
+constexpr u32 kInlineBytes = 2048;
+
+// One launch, written by Python (cuda.py mirrors it), in the kernel's own parameter memory.
+struct Launch {
+  void* buffers[kMaxArguments];
+  u32 group_memory[kMaxArguments];
+  Position grid, group, groups;
+  u32 inlined;  // bit i: buffer i lies in `bytes`, at the offset that `buffers[i]` holds
+  alignas(16) char bytes[kInlineBytes];
+};
+
+using f32x2 = float __attribute__((ext_vector_type(2)));
+
+namespace warp {
+
+SIMT_INLINE u32 physical(u32 l) { return (l & 17) | (l >> 1 & 3) << 2 | (l >> 3 & 1) << 1; }
+SIMT_INLINE u32 logical(u32 t) { return (t & 17) | (t >> 2 & 3) << 1 | (t >> 1 & 1) << 3; }
+
+// The same for a mask of lanes: two exchanges of bits of the index.
+SIMT_INLINE u32 logical_mask(u32 m) {
+  u32 x = (m >> 6 ^ m) & 0x00cc00cc;
+  m ^= x ^ x << 6;
+  x = (m >> 2 ^ m) & 0x0c0c0c0c;
+  return m ^ x ^ x << 2;
+}
+
+SIMT_INLINE u32 thread() { return __nvvm_read_ptx_sreg_tid_x(); }
+// The threads of the warp that came here together, by the warp's own numbers.
+SIMT_INLINE u32 together() { return __nvvm_activemask(); }
+
+// What thread `from` of the warp (its own number) holds. Words that no type fills are moved all the same.
+template <class T>
+SIMT_INLINE T read(T v, u32 from, u32 mask) {
+  constexpr u32 words = (sizeof(T) + 3) / 4;
+  int w[words] = {};
+  __builtin_memcpy(w, &v, sizeof(T));
+  for (u32 i = 0; i < words; i++) w[i] = __nvvm_shfl_sync_idx_i32(mask, w[i], from, 31);
+  T r;
+  __builtin_memcpy(&r, w, sizeof(T));
+  return r;
+}
+
+}  // namespace warp
+
+extern __attribute__((device)) __attribute__((shared)) __attribute__((aligned(16))) char simt_dynamic_memory[];
+
+inline u32 simd_width() { return 32; }
+SIMT_INLINE u32 thread_index() { return (warp::thread() & ~31u) | warp::logical(warp::thread() & 31); }
+SIMT_INLINE u32 lane() { return warp::logical(warp::thread() & 31); }
+SIMT_INLINE u32 simd_index() { return warp::thread() / 32; }
+SIMT_INLINE u32 quad_lane() { return thread_index() & 3; }
+SIMT_INLINE u32 quad_index() { return thread_index() / 4; }
+
+SIMT_INLINE void group_barrier(u32 = 0) { __syncthreads(); }
+SIMT_INLINE void simd_barrier(u32 = 0) { __nvvm_bar_warp_sync(0xffffffff); }
+SIMT_INLINE void fence(int = 0, int scope = 0) {
+  if (scope <= 2)
+    __nvvm_membar_cta();
+  else
+    __nvvm_membar_gl();
+}
+
+template <class T>
+SIMT_INLINE T shuffle(T v, u32 to) {
+  return warp::read(v, warp::physical(to & 31), warp::together());
+}
+template <class T>
+SIMT_INLINE T shuffle_xor(T v, u32 mask) {
+  return shuffle(v, lane() ^ mask);
+}
+template <class T>
+SIMT_INLINE T shuffle_up(T v, u32 n) {
+  u32 l = lane();
+  return shuffle(v, l >= n ? l - n : l);
+}
+template <class T>
+SIMT_INLINE T shuffle_down(T v, u32 n) {
+  u32 l = lane();
+  return shuffle(v, l + n < 32 ? l + n : l);
+}
+template <class T>
+SIMT_INLINE T rotate_up(T v, u32 n) {
+  return shuffle(v, (lane() - n) & 31);
+}
+template <class T>
+SIMT_INLINE T rotate_down(T v, u32 n) {
+  return shuffle(v, (lane() + n) & 31);
+}
+template <class T>
+SIMT_INLINE T broadcast(T v, u32 from) {
+  return shuffle(v, from);
+}
+SIMT_INLINE u64 active_lanes() { return warp::logical_mask(warp::together()); }
+SIMT_INLINE u64 ballot(bool b) { return warp::logical_mask(__nvvm_vote_ballot_sync(warp::together(), b)); }
+template <class T>
+SIMT_INLINE T broadcast_first(T v) {
+  u32 mask = warp::together();
+  return warp::read(v, warp::physical(__builtin_ctz(warp::logical_mask(mask))), mask);
+}
+template <class T>
+SIMT_INLINE T shuffle_fill_up(T v, T fill, u32 n, u32 modulo = 32) {
+  u32 base = lane() & ~(modulo - 1), at = lane() & (modulo - 1);
+  T inside = shuffle(v, base + ((at - n) & (modulo - 1)));
+  T outside = shuffle(fill, base + ((at - n) & (modulo - 1)));
+  return at >= n ? inside : outside;
+}
+template <class T>
+SIMT_INLINE T shuffle_fill_down(T v, T fill, u32 n, u32 modulo = 32) {
+  u32 base = lane() & ~(modulo - 1), at = lane() & (modulo - 1);
+  T inside = shuffle(v, base + ((at + n) & (modulo - 1)));
+  T outside = shuffle(fill, base + ((at + n) & (modulo - 1)));
+  return at + n < modulo ? inside : outside;
+}
+
+// All lanes: a butterfly, joined in the order of cpu.hpp's tree. Some lanes: one after the other.
+template <class Op, class T>
+SIMT_INLINE T reduce(T v) {
+  u32 mask = warp::together();
+  if (mask == 0xffffffff) {
+    for (u32 half = 16; half; half /= 2) {
+      T other = warp::read(v, warp::thread() & 31 ^ warp::physical(half), mask);
+      v = Op::join(v, other);
+    }
+    return v;
+  }
+  T result = v;
+  bool any = false;
+  u32 lanes = warp::logical_mask(mask);
+  for (u32 rest = lanes; rest; rest &= rest - 1) {
+    T other = warp::read(v, warp::physical(__builtin_ctz(rest)), mask);
+    result = any ? Op::join(result, other) : other;
+    any = true;
+  }
+  return result;
+}
+template <class Op, class T>
+SIMT_INLINE T scan_inclusive(T v) {
+  u32 mask = warp::together(), l = lane();
+  if (mask == 0xffffffff) {
+    for (u32 n = 1; n < 32; n *= 2) {
+      T other = warp::read(v, warp::physical((l - n) & 31), mask);
+      if (l >= n) v = Op::join(other, v);
+    }
+    return v;
+  }
+  T result = v;
+  bool any = false;
+  for (u32 rest = warp::logical_mask(mask); rest; rest &= rest - 1) {
+    u32 i = __builtin_ctz(rest);
+    T other = warp::read(v, warp::physical(i), mask);
+    if (i <= l) result = any ? Op::join(result, other) : other, any = true;
+  }
+  return result;
+}
+template <class Op, class T>
+SIMT_INLINE T scan_exclusive(T v, T first) {
+  u32 mask = warp::together(), l = lane();
+  T until = scan_inclusive<Op>(v);
+  u32 before = warp::logical_mask(mask) & ((1u << l) - 1);
+  T other = warp::read(until, before ? warp::physical(31 - __builtin_clz(before)) : 0, mask);
+  return before ? other : first;
+}
+
+namespace warp {
+
+SIMT_INLINE u32 bits(float v) { return __builtin_bit_cast(u32, v); }
+// Rounds to the ten bits of mantissa that the tensor cores take.
+SIMT_INLINE u32 tf32(float v) {
+  u32 r;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v));
+  return r;
+}
+// An 8 x 8 matrix of 16-bit elements, two a thread, transposed.
+SIMT_INLINE u32 transposed(u32 v) {
+  u32 r;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(v));
+  return r;
+}
+
+struct Sums {
+  float upper[2], lower[2];
+};
+// Rows 0 to 7 of the first operand are (a0, a1), rows 8 to 15 (a2, a3).
+SIMT_INLINE Sums multiply_tf32(u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1, Sums c) {
+  Sums d;
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%10, %11, %12, %13};"
+      : "=f"(d.upper[0]), "=f"(d.upper[1]), "=f"(d.lower[0]), "=f"(d.lower[1])
+      : "r"(a0), "r"(a2), "r"(a1), "r"(a3), "r"(b0), "r"(b1), "f"(c.upper[0]), "f"(c.upper[1]), "f"(c.lower[0]),
+        "f"(c.lower[1]));
+  return d;
+}
+
+// Three products of rounded parts carry float's accuracy but for its last bits: a = high + low, b = high + low, and
+// low * low is too small to see. The tensor core takes sixteen rows, so low * high rides along in the lower eight.
+SIMT_INLINE f32x2 multiply_f32(float a0, float a1, float b0, float b1, f32x2 c) {
+  u32 highs = bits(b0) >> 16 | (bits(b1) & 0xffff0000), lows = (bits(b0) & 0xffff) | bits(b1) << 16;
+  highs = transposed(highs), lows = transposed(lows);
+  float t0 = __builtin_bit_cast(float, highs << 16 | (lows & 0xffff));
+  float t1 = __builtin_bit_cast(float, (highs & 0xffff0000) | lows >> 16);
+  u32 a0_high = tf32(a0), a1_high = tf32(a1), b0_high = tf32(t0), b1_high = tf32(t1);
+  u32 a0_low = tf32(a0 - __builtin_bit_cast(float, a0_high)), a1_low = tf32(a1 - __builtin_bit_cast(float, a1_high));
+  u32 b0_low = tf32(t0 - __builtin_bit_cast(float, b0_high)), b1_low = tf32(t1 - __builtin_bit_cast(float, b1_high));
+  Sums s{{c.x, c.y}, {0, 0}};
+  s = multiply_tf32(a0_high, a1_high, a0_low, a1_low, b0_high, b1_high, s);
+  s = multiply_tf32(a0_high, a1_high, 0, 0, b0_low, b1_low, s);
+  return f32x2{s.upper[0] + s.lower[0], s.upper[1] + s.lower[1]};
+}
+
+template <class T>
+SIMT_INLINE u32 packed(const T* pair) {
+  u32 r;
+  __builtin_memcpy(&r, pair, 4);
+  return r;
+}
+
+}  // namespace warp
+
+// Infinities and NaNs in an operand come out as NaN from the float product: infinity - infinity is its low part.
+template <class A, class B>
+SIMT_INLINE f32x2 matrix_product(const A* a, const B* b, f32x2 c) {
+  if constexpr (sizeof(A) == 2 && __is_same(A, B)) {
+    u32 x = warp::packed(a), y = warp::transposed(warp::packed(b)), none = 0;
+    float d0, d1, d2, d3;
+    if constexpr (__is_same(A, f16))
+      asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %9};"
+          : "=f"(d0), "=f"(d1), "=f"(d2), "=f"(d3)
+          : "r"(x), "r"(none), "r"(y), "f"(c.x), "f"(c.y), "f"(0.0f));
+    else
+      asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %9};"
+          : "=f"(d0), "=f"(d1), "=f"(d2), "=f"(d3)
+          : "r"(x), "r"(none), "r"(y), "f"(c.x), "f"(c.y), "f"(0.0f));
+    return f32x2{d0, d1};
+  } else {
+    return warp::multiply_f32(float(a[0]), float(a[1]), float(b[0]), float(b[1]), c);
+  }
+}
+
+#define SIMT_GROUP static __attribute__((shared))
+
+// What a kernel writes on a GPU is not read back.
+SIMT_INLINE void log(const char*, u64) {}
+
+}  // namespace simt

@@ -1,0 +1,117 @@
+"""PTX that NVIDIA's assembler takes, for every construct of the interface; where there is a GPU, the same results."""
+
+import os
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernelwright.errors import LaunchError, UsageError
+from kernelwright.simt import Library, Unit, build, cuda
+
+
+def ptxas() -> Path | None:
+    """NVIDIA's assembler, from the nvidia-cuda-nvcc wheel, triton or a CUDA toolkit."""
+    places = [Path(root) / "bin/ptxas" for root in (os.environ.get("CUDA_HOME"), "/usr/local/cuda") if root]
+    for name, path in (("triton", "backends/nvidia/bin/ptxas"), ("nvidia", "cu13/bin/ptxas")):
+        spec = find_spec(name)
+        places += [Path(root) / path for root in (spec.submodule_search_locations or ())] if spec else []
+    return next((place for place in places if place.is_file()), None)
+
+
+@pytest.fixture(scope="module")
+def library(unit: Unit) -> Library:
+    if reason := cuda.missing():
+        pytest.skip(reason)
+    return build(unit, [entry.name for entry in unit.entries], host="cuda")
+
+
+def test_every_construct_assembles(library: Library, tmp_path: Path) -> None:
+    assembler = ptxas()
+    if assembler is None:
+        pytest.skip("NVIDIA's assembler is not installed: pip install nvidia-cuda-nvcc")
+    command = [assembler, "-arch=sm_90", "-v", library.path, "-o", tmp_path / "cubin"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("Compiling entry function") == len(library.entries)
+
+
+def test_matrices_use_the_tensor_cores(library: Library) -> None:
+    text = library.path.read_text()
+    assert "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" in text
+    assert "bar.sync" in text or "barrier.sync" in text
+
+
+def test_a_second_build_is_recalled(library: Library, unit: Unit) -> None:
+    assert build(unit, list(library.entries), host="cuda").cached
+
+
+def test_waves_of_sixty_four_are_refused(unit: Unit) -> None:
+    if reason := cuda.missing():
+        pytest.skip(reason)
+    with pytest.raises(UsageError, match="warps have 32"):
+        build(Unit(unit.text, unit.entries, simd_width=64), ["scaled"], host="cuda")
+
+
+def test_lanes_are_numbered_so_that_matrices_need_not_move() -> None:
+    """What cuda.hpp's header says, by its own bit operations: lane l holds what thread t of mma.sync's layout holds."""
+    for lane in range(32):
+        thread = (lane & 17) | (lane >> 1 & 3) << 2 | (lane >> 3 & 1) << 1
+        row, column = (lane >> 4 & 1) * 4 + (lane >> 1) % 4, (lane >> 3 & 1) * 4 + (lane & 1) * 2
+        assert (thread // 4, thread % 4 * 2) == (row, column)
+        assert (thread & 17) | (thread >> 2 & 3) << 1 | (thread >> 1 & 1) << 3 == lane
+
+
+RUNS: dict[str, tuple[tuple[Any, ...], tuple[int, ...], tuple[int, ...]]] = {
+    # Entry: arguments (what to draw, or the value), threads, size of a group.
+    "scaled": (("x", "y", np.float32(3)), (100_003,), (64,)),
+    "group_sum": (("x", "y"), (3500,), (1000,)),
+    "divided": (("int x", "int y"), (96,), (96,)),
+    "leaving": (("few x", "int y"), (32,), (32,)),
+    "lanes": (("x", "y"), (64,), (64,)),
+    "early": (("int x", "int y"), (128,), (64,)),
+    "product": (("half x", "x", "y"), (32,), (32,)),
+    "where": (("int y",), (5, 7, 3), (4, 4, 2)),
+    "where_waiting": (("int y",), (70,), (33,)),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_gpu_agrees_with_the_cpu(library: Library, unit: Unit, name: str) -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("there is no NVIDIA GPU here")
+    arguments, threads, group = RUNS[name]
+    random = np.random.default_rng(5)
+    host: dict[int, Any] = {}
+    for index, argument in enumerate(arguments):
+        match argument:
+            case "x":
+                host[index] = random.random(1 << 18, dtype=np.float32)
+            case "half x":
+                host[index] = random.random(1 << 10, dtype=np.float32).astype(np.float16)
+            case "int x":
+                host[index] = random.integers(0, 100, 1 << 12, dtype=np.int32)
+            case "few x":
+                host[index] = random.integers(0, 5, 1 << 12, dtype=np.int32)
+            case "y":
+                host[index] = np.zeros(1 << 18, np.float32)
+            case "int y":
+                host[index] = np.zeros(1 << 14, np.int32)
+            case _:
+                host[index] = argument.tobytes()
+    device = {i: torch.from_numpy(a.copy()).cuda() if isinstance(a, np.ndarray) else a for i, a in host.items()}
+    on_gpu = {i: (t.data_ptr(), t.nbytes) if not isinstance(t, bytes) else t for i, t in device.items()}
+    on_cpu = {i: (a.ctypes.data, a.nbytes) if not isinstance(a, bytes) else a for i, a in host.items()}
+    library.launch(name, on_gpu, threads=threads, group_size=group)
+    build(unit, [name]).launch(name, on_cpu, threads=threads, group_size=group)
+    out = max(index for index, argument in enumerate(arguments) if isinstance(argument, str) and argument[-1] == "y")
+    np.testing.assert_allclose(device[out].cpu().numpy(), host[out], rtol=2e-5, atol=2e-6)
+
+
+def test_a_missing_buffer_is_told_before_any_gpu_is_asked(library: Library) -> None:
+    with pytest.raises(LaunchError, match="scaled: buffer 0"):
+        library.launch("scaled", {}, threads=(1,), group_size=(1,))
