@@ -5,9 +5,13 @@ further files, and (an exploit) by which statuses and checks it may be rejected:
 
     # problem: softmax
     # rejected: WRONG_VALUES by values, CHEATED by unwritten
+
+An honest kernel may name several dtypes (`# dtypes: float32, bfloat16`): then it is tried with each, its problem too.
+How many there are of each is told at the end of the run.
 """
 
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,60 +43,84 @@ def header(path: Path) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in lines if ": " in line)
 
 
-def problem(name: str) -> Problem:
-    return problems.load(f"{HERE / 'problems' / name}.py:Model", inputs=RANGES.get(name, ()))
+def problem(name: str, dtype: str = "float32") -> Problem:
+    path = HERE / "problems" / f"{name}.py"
+    loaded = problems.load(f"{path}:Model", inputs=RANGES.get(name, ()))
+    if dtype == "float32":
+        return loaded
+    with tempfile.TemporaryDirectory() as folder:
+        other = Path(folder) / path.name
+        other.write_text(retyped(path.read_text(), dtype))
+        return problems.load(f"{other}:Model")
 
 
-def candidate(path: Path) -> Candidate:
+def retyped(text: str, dtype: str) -> str:
+    return text.replace("DTYPE = torch.float32", f"DTYPE = torch.{dtype}")
+
+
+def candidate(path: Path, dtype: str = "float32") -> Candidate:
     said = header(path)
-    sources = [SourceFile("model.py", path.read_text())]
+    sources = [SourceFile("model.py", retyped(path.read_text(), dtype))]
     for name in filter(None, said.get("with", "").split(", ")):
         text = problem(said["problem"]).source if name == "reference.py" else (path.parent / name).read_text()
         sources.append(SourceFile(name, text))
     return Candidate("cheats", said.get("target", "torch@cpu"), tuple(sources), label=path.stem)
 
 
+EXPLOITS = sorted((HERE / "exploits").glob("*.py"))
+HONEST = [
+    (path, dtype)
+    for path in sorted((HERE / "honest").glob("*.py"))
+    for dtype in header(path).get("dtypes", "float32").split(", ")
+]
+Judged = Callable[[Path, str], Verdict]
+
+
 @pytest.fixture(scope="module")
-def verdicts() -> Iterator[dict[str, Judge]]:
-    judges: dict[str, Judge] = {}
-    yield judges
-    for judge in judges.values():
-        judge.close()
+def judged() -> Iterator[Judged]:
+    """Judges a file; one judge for each problem and dtype."""
+    judges: dict[tuple[str, str], Judge] = {}
+
+    def judge(path: Path, dtype: str = "float32") -> Verdict:
+        key = header(path)["problem"], dtype
+        if key not in judges:
+            judges[key] = Judge(problem(*key), "cpu", settings=SETTINGS, gate=Gate(None))
+        return judges[key].submit(candidate(path, dtype))
+
+    yield judge
+    for item in judges.values():
+        item.close()
 
 
-def judged(path: Path, judges: dict[str, Judge]) -> Verdict:
-    name = header(path)["problem"]
-    if name not in judges:
-        judges[name] = Judge(problem(name), "cpu", settings=SETTINGS, gate=Gate(None))
-    return judges[name].submit(candidate(path))
-
-
-@pytest.mark.parametrize("path", sorted((HERE / "exploits").glob("*.py")), ids=lambda path: path.stem)
-def test_an_exploit_is_rejected_for_its_reason(path: Path, verdicts: dict[str, Judge]) -> None:
-    verdict = judged(path, verdicts)
+@pytest.mark.parametrize("path", EXPLOITS, ids=lambda path: path.stem)
+def test_an_exploit_is_rejected_for_its_reason(path: Path, judged: Judged) -> None:
+    verdict = judged(path, "float32")
     assert verdict.status is not Status.PASSED and verdict.timing is None
     reasons = [tuple(reason.split(" by ")) for reason in header(path)["rejected"].split(", ")]
     failed = verdict.failed(Weight.GATE)
     assert (verdict.status.value, failed[0].check) in reasons, failed[0]
 
 
-@pytest.mark.parametrize("path", sorted((HERE / "honest").glob("*.py")), ids=lambda path: path.stem)
-def test_an_honest_kernel_is_not(path: Path, verdicts: dict[str, Judge]) -> None:
-    verdict = judged(path, verdicts)
+@pytest.mark.parametrize("path, dtype", HONEST, ids=[f"{path.stem}-{dtype}" for path, dtype in HONEST])
+def test_an_honest_kernel_is_not(path: Path, dtype: str, judged: Judged) -> None:
+    verdict = judged(path, dtype)
     assert verdict.status is Status.PASSED, verdict.reason + verdict.log
     assert not verdict.failed(Weight.BAR), verdict.reason
     assert verdict.timing is not None
 
 
-def test_a_degenerate_problem_is_called_one(verdicts: dict[str, Judge]) -> None:
+def test_there_are_enough_of_both() -> None:
+    assert len(EXPLOITS) >= 50 and len(HONEST) >= 60
+
+
+def test_a_degenerate_problem_is_called_one() -> None:
     """Zeros are the right answer here; the label says what that is worth."""
-    judge = Judge(problem("zero"), "cpu", settings=SETTINGS, gate=Gate(None))
-    verdicts["zero"] = judge
     text = (HERE / "exploits" / "zeros.py").read_text().replace("zeros_like(x)", "zeros_like(x) * x.sum()")
     text = text.replace(
         "class ModelNew(nn.Module):\n",
         "class ModelNew(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
         "        self.inner = nn.Linear(64, 64)\n\n",
     )
-    verdict = judge.submit(Candidate("cheats", "torch@cpu", (SourceFile("model.py", text),)))
+    with Judge(problem("zero"), "cpu", settings=SETTINGS, gate=Gate(None)) as judge:
+        verdict = judge.submit(Candidate("cheats", "torch@cpu", (SourceFile("model.py", text),)))
     assert "degenerate problem" in verdict.labels

@@ -109,7 +109,7 @@ def _read(setting: _Setting) -> Any:
     try:
         return setting.read()
     except RuntimeError as error:  # torch refuses to say, once old and new ways of setting a precision were mixed
-        return str(error).splitlines()[0]
+        return f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
 def _sentence(setting: _Setting, before: Any, now: Any) -> str:
@@ -135,7 +135,12 @@ def _settings() -> tuple[_Setting, ...]:
         _Setting("torch.get_num_threads()", torch.get_num_threads, torch.set_num_threads),
         _Setting("torch.get_num_interop_threads()", torch.get_num_interop_threads),
         _Setting("torch.get_default_dtype()", torch.get_default_dtype, torch.set_default_dtype),
-        _Setting("the default device", lambda: str(torch.get_default_device()), torch.set_default_device),
+        _Setting(
+            "the default device",
+            lambda: str(torch.get_default_device()),
+            # None: none was set, which is not the same as a mode that says "cpu".
+            lambda was: torch.set_default_device(None if was == "cpu" else was),
+        ),
         _Setting("torch.is_grad_enabled()", torch.is_grad_enabled, torch._C._set_grad_enabled),
         _Setting("torch.is_inference_mode_enabled()", torch.is_inference_mode_enabled),
         _Setting("autocast", _autocast, _set_autocast),
@@ -317,7 +322,8 @@ def _set_global_hooks(was: int) -> None:
 
 
 def _overridden() -> frozenset[str]:
-    """Operators of torch's own, with the dispatch key, that Python code gave a kernel; those for shapes alone aside."""
+    """Operators of torch's own, with the dispatch key, that Python code gave a kernel which computes on tensors; torch
+    itself adds others, for shapes and for vmap, as it is used."""
     import torch
 
     known = torch.library._impls
@@ -330,7 +336,7 @@ def _overridden_among(count: int, known: int) -> frozenset[str]:
     import torch
 
     return frozenset(
-        name for name in torch.library._impls if name.startswith("aten/") and not name.endswith(("/Meta", "/Fake"))
+        name for name in torch.library._impls if name.startswith("aten/") and name.rpartition("/")[2] in _COMPUTING
     )
 
 
@@ -388,6 +394,10 @@ def _wrapped(value: Any) -> bool:
     return isinstance(value, (staticmethod, classmethod, property))
 
 
+_COMPUTING = frozenset({
+    "CPU", "CUDA", "MPS", "XPU", "Autograd", "AutogradCPU", "AutogradCUDA", "AutogradMPS", "CompositeImplicitAutograd",
+    "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "AutocastCPU", "AutocastCUDA",
+})  # fmt: skip
 # torch itself has it follow the default dtype.
 _FOLLOWS = "Storage"
 _COMPILER = "torch._dynamo"

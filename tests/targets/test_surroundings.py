@@ -1,0 +1,92 @@
+"""What is the whole process's: changes are seen, told in a sentence, and put back."""
+
+import os
+import random
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+
+from kernelwright.targets.surroundings import Surroundings, kept
+
+
+class Watching(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def replace_relu() -> None:
+    torch.nn.functional.relu = torch.nn.functional.gelu  # type: ignore[assignment]
+
+
+def shadow_add() -> None:
+    torch.Tensor.add = lambda self, other: self  # type: ignore[method-assign]
+
+
+def hook_all() -> None:
+    torch.nn.modules.module.register_module_forward_hook(lambda *_: None)
+
+
+def steer() -> None:
+    os.environ["OMP_WAIT_POLICY"] = "ACTIVE"
+
+
+CHANGES: list[tuple[Callable[[], object], str]] = [
+    (lambda: torch.set_num_threads(torch.get_num_threads() + 1), "torch.get_num_threads() was"),
+    (
+        lambda: torch.set_default_dtype(torch.float64),
+        "torch.get_default_dtype() was torch.float32 and is torch.float64",
+    ),
+    (lambda: torch.set_default_device("meta"), "the default device was cpu and is meta"),
+    (lambda: torch.set_grad_enabled(False), "torch.is_grad_enabled() was True and is False"),
+    (lambda: torch.set_flush_denormal(True), "small numbers"),
+    (lambda: torch.use_deterministic_algorithms(True), "deterministic algorithms"),
+    (lambda: torch.set_float32_matmul_precision("medium"), "matmul"),
+    (lambda: setattr(torch.backends.mkldnn, "enabled", False), "mkldnn_enabled was True and is False"),
+    (lambda: torch.set_autocast_enabled("cpu", True), "autocast"),
+    (lambda: torch.manual_seed(12345), "torch's random state"),
+    (lambda: random.seed(12345), "Python's random state"),
+    (lambda: sys.setswitchinterval(0.5), "sys.getswitchinterval()"),
+    (lambda: Watching().__enter__(), "modes that catch every torch function was 0 and is 1"),
+    (hook_all, "hooks on all modules was 0 and is 1"),
+    (replace_relu, "torch.nn.functional.relu was replaced"),
+    (shadow_add, "torch.Tensor.add was replaced"),
+    (steer, "variables that steer libraries changed: OMP_WAIT_POLICY"),
+]
+
+
+@pytest.fixture(autouse=True)
+def one_by_one() -> Iterator[None]:
+    with kept():
+        yield
+
+
+@pytest.mark.parametrize("change, told", CHANGES, ids=[told for _, told in CHANGES])
+def test_a_change_is_told_and_put_back(change: Callable[[], object], told: str) -> None:
+    before = Surroundings.now()
+    change()
+    found = before.changes()
+    assert any(told in item.what and item.matters for item in found), found
+    before.restore()
+    assert not before.changes()
+
+
+def test_what_a_kernel_does_to_its_own_result_is_no_change() -> None:
+    before = Surroundings.now()
+    layer = torch.nn.Linear(4, 4)
+    torch.vmap(lambda row: torch.softmax(layer(row), 0))(torch.ones(3, 4))
+    torch.jit.script(torch.nn.Softmax(0))
+    assert [item.what for item in before.changes()] == ["torch's random state changed"]  # the layer's weights
+
+
+def test_filters_of_warnings_and_other_variables_do_not_matter() -> None:
+    before = Surroundings.now()
+    warnings.simplefilter("ignore")
+    os.environ["SOMEBODYS"] = "1"
+    assert [item.matters for item in before.changes()] == [False, False]
+    before.restore()
+    assert "SOMEBODYS" not in os.environ and not before.changes()
