@@ -11,29 +11,34 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import fx
+from torch import Tensor, fx
 from torch.fx.node import Node
 
 from kernelwright.graph.capturing import Capture
 from kernelwright.graph.kernel_call import KernelCall
 from kernelwright.graph.lower_attention import AttentionCall, attention_call
 from kernelwright.graph.lower_emit import Source, emitted, faked, row_major, word_of
+from kernelwright.graph.lower_filled import FilledCall, filled_calls
 from kernelwright.graph.lower_groups import Group, groups_of
 from kernelwright.graph.lower_layout import memory_order
 from kernelwright.graph.lower_linear import LinearCall, linear_call
+from kernelwright.graph.lower_templates import FILLED
 from kernelwright.graph.node import erase_dead, is_contiguous, placeholders_of, tensor_of
 from kernelwright.loops import (
     Attention,
+    Filled,
     Fusion,
     Linear,
     PackedWeight,
     Plan,
     attention_template,
+    filled_template,
     linear_template,
     nest,
     packed_elements,
     print_attention,
     print_cpp,
+    print_filled,
     print_linear,
     print_packed_weight,
     scheduled,
@@ -61,11 +66,14 @@ class Lowering:
     packed_weights: tuple[PackedWeight, ...] = ()
     """The kernels that pack their weights."""
 
+    filled: tuple[Filled, ...] = ()
+    """One for each kernel made from another template."""
+
     @property
     def names(self) -> tuple[str, ...]:
         """The kernels' names, without those that pack weights."""
         linear = [self.linear] if self.linear else []
-        return tuple(kernel.name for kernel in (*linear, *self.attentions, *self.fusions))
+        return tuple(kernel.name for kernel in (*linear, *self.attentions, *self.filled, *self.fusions))
 
     def text(self, plan: Plan | None = None, plans: Mapping[str, Plan] | None = None) -> str:
         """The C++ file with all kernels, scheduled by `plan`, or by the plan of their name in `plans`."""
@@ -74,6 +82,8 @@ class Lowering:
         parts += [print_packed_weight(packed) for packed in self.packed_weights]
         parts += [attention_template()] if self.attentions else []
         parts += [print_attention(attention) for attention in self.attentions]
+        parts += [filled_template(name) for name in dict.fromkeys(filled.template for filled in self.filled)]
+        parts += [print_filled(filled) for filled in self.filled]
         parts += [print_cpp(scheduled(nest(fusion), (plans or {}).get(fusion.name, chosen))) for fusion in self.fusions]
         return "\n".join(parts)
 
@@ -100,6 +110,7 @@ class _Lowerer:
         self.fusions: dict[Fusion, str] = {}
         """Kernels by what they compute, nameless: equal layers of a model share theirs."""
         self.attentions: dict[Attention, str] = {}
+        self.filled: dict[Filled, str] = {}
         self.linear: Linear | None = None
         self.packers: dict[PackedWeight, str] = {}
         self.packed: dict[tuple[Node, Node | None, int], Node] = {}
@@ -110,9 +121,12 @@ class _Lowerer:
     def lowered(self) -> Lowering:
         order = {node: place for place, node in enumerate(self.old.nodes)}
         group_of: dict[Node, Group] = {}
-        for group in groups_of(self.old):
+        filled = filled_calls(self.old, FILLED)
+        for group in groups_of(self.old, {node for call in filled.values() for node in call.covers}):
             group_of |= dict.fromkeys(group.owned, group)
         for node in _sorted(order, group_of):
+            if node in self.env:  # one of several results of a template's kernel
+                continue
             group = group_of.get(node)
             attended = attention_call(node) if group is None and self.attention else None
             mapped = linear_call(node, self.weights) if group is None else None
@@ -120,6 +134,8 @@ class _Lowerer:
                 self._attend(node, attended)
             elif mapped is not None:
                 self._map(node, mapped)
+            elif node in filled:
+                self._fill(node, filled[node])
             elif group is None:
                 self.env[node] = self.new.node_copy(node, lambda operand: self.env[operand])
             elif node is group.nodes[-1]:
@@ -128,8 +144,9 @@ class _Lowerer:
         module = fx.GraphModule(self.capture.graph, self.new)
         fusions = tuple(replace(fusion, name=name) for fusion, name in self.fusions.items())
         attentions = tuple(replace(attention, name=name) for attention, name in self.attentions.items())
+        templates = tuple(replace(kernel, name=name) for kernel, name in self.filled.items())
         packed = tuple(replace(packer, name=name) for packer, name in self.packers.items())
-        return Lowering(replace(self.capture, graph=module), fusions, attentions, self.linear, packed)
+        return Lowering(replace(self.capture, graph=module), fusions, attentions, self.linear, packed, templates)
 
     def _attend(self, node: Node, attended: AttentionCall) -> None:
         """An attention as one call."""
@@ -141,6 +158,24 @@ class _Lowerer:
             attended.order,
             node,
         )
+
+    def _fill(self, node: Node, call: FilledCall) -> None:
+        """A call of a template's kernel, and the values it gives."""
+        if call.kernel not in self.filled:
+            self.filled[call.kernel] = self._unused(f"{word_of(node)}_{call.kernel.template}")
+        made = [row_major(tensor_of(result), range(tensor_of(result).ndim)) for result in call.results]
+        arguments = (*(self._ready(source) for source in call.sources), *call.sizes)
+        kernel = self._called(self.filled[call.kernel], arguments, made[0] if len(made) == 1 else tuple(made))
+        self.env.update(zip(call.results, self._results(kernel, made), strict=True))
+
+    def _results(self, call: Node, made: Sequence[Tensor]) -> list[Node]:
+        """The results of a kernel's call, each as a node."""
+        if len(made) == 1:
+            return [call]
+        results = [self.new.call_function(operator.getitem, (call, number)) for number in range(len(made))]
+        for result, value in zip(results, made, strict=True):
+            result.meta["val"] = value
+        return results
 
     def _map(self, node: Node, mapped: LinearCall) -> None:
         """A linear map as one call, and its weight packed beforehand."""
@@ -181,11 +216,7 @@ class _Lowerer:
         made = [row_major(tensor_of(node), order) for node, order in zip(group.results, orders, strict=True)]
         arguments = (*(self._ready(source) for source in emission.sources), *emission.sizes)
         call = self._called(self.fusions[emission.fusion], arguments, made[0] if len(made) == 1 else tuple(made))
-        for number, (node, order, value) in enumerate(zip(group.results, orders, made, strict=True)):
-            result = call
-            if len(made) > 1:
-                result = self.new.call_function(operator.getitem, (call, number))
-                result.meta["val"] = value
+        for node, order, result in zip(group.results, orders, self._results(call, made), strict=True):
             self.env[node] = self._turned(result, order, node)
 
     def _ready(self, source: Source) -> Node:

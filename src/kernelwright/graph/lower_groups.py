@@ -8,7 +8,7 @@ of its inner values, so it must hold at least two operators that touch a whole t
 import heapq
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from torch import fx
@@ -49,9 +49,10 @@ class Group:
         return (*(source for source in sources if source), *(n for n in self.nodes if n not in self.borrowed))
 
 
-def groups_of(graph: fx.Graph) -> list[Group]:
-    """The groups of the graph, later ones first. None owns another's nodes, and together they leave no circle."""
-    return _Grouping(graph).groups()
+def groups_of(graph: fx.Graph, taken: Collection[Node] = ()) -> list[Group]:
+    """The groups of the graph, later ones first. None owns another's nodes or those `taken`, and together they leave
+    no circle."""
+    return _Grouping(graph, taken).groups()
 
 
 def first_of(node: Node) -> Node | None:
@@ -61,9 +62,10 @@ def first_of(node: Node) -> Node | None:
 
 
 class _Grouping:
-    def __init__(self, graph: fx.Graph) -> None:
+    def __init__(self, graph: fx.Graph, taken: Collection[Node]) -> None:
         self.order = {node: place for place, node in enumerate(graph.nodes)}
-        self.rules = {node: rule for node in graph.nodes if (rule := rule_of(node)) is not None}
+        free = [node for node in graph.nodes if node not in taken]
+        self.rules = {node: rule for node in free if (rule := rule_of(node)) is not None}
         self.unit = {node: node for node in graph.nodes}
         """A grouped node's last fellow; itself for a node alone."""
         self.fused: set[Node] = set()

@@ -17,6 +17,7 @@ from kernelwright.loops.expressions import (
     Size,
     Variable,
 )
+from kernelwright.loops.filled import Filled, filled_template, print_filled
 from kernelwright.loops.fusion import Fusion, Operand, Result, Step, nest
 from kernelwright.loops.linear import (
     Linear,
@@ -39,6 +40,7 @@ __all__ = [
     "Constant",
     "Declare",
     "Expression",
+    "Filled",
     "For",
     "Fusion",
     "Kernel",
@@ -63,6 +65,7 @@ __all__ = [
     "Update",
     "Variable",
     "attention_template",
+    "filled_template",
     "keep_row",
     "linear_template",
     "nest",
@@ -70,6 +73,7 @@ __all__ = [
     "parallelise",
     "print_attention",
     "print_cpp",
+    "print_filled",
     "print_linear",
     "print_packed_weight",
     "scheduled",

@@ -21,7 +21,7 @@ from kernelwright.loops.expressions import (
 from kernelwright.loops.nest import Declare, For, Kernel, Let, Local, Move, Reduction, Statement, Store, Update
 from kernelwright.loops.types import ScalarType
 
-_MEMORY = {
+MEMORY = {
     ScalarType.BOOL: "uint8",
     ScalarType.INT32: "int32",
     ScalarType.INT64: "int64",
@@ -88,8 +88,8 @@ class _Printer:
     def _parameters(self, qualifier: str) -> list[str]:
         kernel = self.kernel
         return [
-            *(f"{_MEMORY[buffer.type]}*{qualifier} {buffer.name}" for buffer in kernel.outputs),
-            *(f"const {_MEMORY[buffer.type]}*{qualifier} {buffer.name}" for buffer in kernel.inputs),
+            *(f"{MEMORY[buffer.type]}*{qualifier} {buffer.name}" for buffer in kernel.outputs),
+            *(f"const {MEMORY[buffer.type]}*{qualifier} {buffer.name}" for buffer in kernel.inputs),
             *(f"int64 {size}" for size in kernel.sizes),
         ]
 
@@ -115,7 +115,7 @@ class _Printer:
                 count = 1
                 for size in buffer.shape:
                     count *= int(size)
-                return f"{pad}alignas(64) {_MEMORY[buffer.type]} {buffer.name}[{count}];\n"
+                return f"{pad}alignas(64) {MEMORY[buffer.type]} {buffer.name}[{count}];\n"
             case Move(target, target_index, source, source_index, (rows, columns), strides):
                 to, of = self._place(target, target_index), self._place(source, source_index)
                 if strides is None:
@@ -132,7 +132,7 @@ class _Printer:
         return buffer.name if place == Constant(0, ScalarType.INT64) else f"{buffer.name} + {self._value(place)}"
 
     def _stored(self, buffer: Buffer, value: str, type: ScalarType) -> str:
-        return value if buffer.type in (type, ScalarType.BOOL) else f"({_MEMORY[buffer.type]})({value})"
+        return value if buffer.type in (type, ScalarType.BOOL) else f"({MEMORY[buffer.type]})({value})"
 
     def _loop(self, loop: For, depth: int) -> str:
         return self._for(loop, self._value(loop.start), self._value(loop.stop), depth)
@@ -189,7 +189,7 @@ class _Printer:
                     return f"({text} != 0)", _ATOM
                 if to is to.compute:
                     return f"({_VALUE[to]}){text}", _ATOM - 1
-                return f"(float)({_MEMORY[to]}){text}", _ATOM - 1
+                return f"(float)({MEMORY[to]}){text}", _ATOM - 1
             case Apply(op, operands):
                 return self._apply(op, operands)
         raise LoweringError(f"no C++ for {type(expression).__name__}")
