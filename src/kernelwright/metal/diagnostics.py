@@ -5,6 +5,7 @@ from pathlib import Path
 
 from kernelwright.errors import CompileError
 from kernelwright.metal.frontend import Source
+from kernelwright.metal.preprocess import SHIM
 from kernelwright.metal.tokens import split
 
 _PLACE = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?P<column>\d+): (?P<rest>.*)$")
@@ -26,8 +27,15 @@ def told(error: CompileError, source: Source, translated: str) -> CompileError:
         return error
     shown = _Lines(source)
     lines: list[str] = []
+    ours = False
     for line in log.splitlines():
         match = _PLACE.match(line)
+        # Notes inside the shim tell of words that the user never wrote.
+        ours = bool(match and match["file"].startswith(str(SHIM)) and match["rest"].startswith("note:")) or (
+            ours and not match
+        )
+        if ours:
+            continue
         if match:
             text = shown.line(match["file"], int(match["line"]))
             column = int(match["column"])

@@ -10,7 +10,7 @@ from typing import Any
 
 from kernelwright.home import home
 from kernelwright.metal.constants import Constants
-from kernelwright.metal.kernels import Constant, entries
+from kernelwright.metal.kernels import Constant
 from kernelwright.metal.preprocess import SHIM, preprocess
 from kernelwright.metal.translate import translate
 from kernelwright.records import digest
@@ -80,7 +80,7 @@ def module(given: Source) -> Module:
         return known
     before = preprocess(given.text, given.name, given.include_dirs, given.defines)
     found = translate(before.text, dict(given.constants))
-    unit = Unit(_headed(found.text), entries(found.kernels, found.instances), (str(SHIM),), FLAGS)
+    unit = Unit(_headed(found.text), found.entries, (str(SHIM),), FLAGS)
     made = Module(unit, tuple(found.constants.values()))
     _keep(path, made, before.files)
     return made

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kernelwright.errors import CompileError
 from kernelwright.metal import rules
 from kernelwright.metal.attributes import BUILTINS, Attribute
-from kernelwright.metal.tokens import Place, Tokens, separated, words
+from kernelwright.metal.tokens import Tokens, separated, words
 from kernelwright.simt.unit import Entry, Parameter
 
 _BYTES = {
@@ -35,14 +34,13 @@ class Kernel:
     parameters: tuple[Parameter, ...]
     template: bool
     max_threads: int | None
-    place: Place
 
 
 @dataclass(frozen=True)
 class Instance:
     """An instantiation under a name of its own. `function` is a C++ expression, `template` the name of its kernel.
 
-    `overloaded`: the function is told from others of its name by its parameters alone.
+    `overloaded`: the function is told from others of its name by its parameters alone. `at`: the token it starts with.
     """
 
     name: str
@@ -50,7 +48,7 @@ class Instance:
     path: str
     function: str
     overloaded: bool
-    place: Place
+    at: int
 
 
 def parameters(
@@ -70,7 +68,7 @@ def parameters(
     return tuple(found)
 
 
-def entries(kernels: dict[str, list[Kernel]], instances: list[Instance]) -> tuple[Entry, ...]:
+def entries(tokens: Tokens, kernels: dict[str, list[Kernel]], instances: list[Instance]) -> tuple[Entry, ...]:
     """Everything that can be launched. Raises CompileError for an instance of no kernel, or a name used twice."""
     found: dict[str, Entry] = {}
     for overloads in kernels.values():
@@ -80,12 +78,13 @@ def entries(kernels: dict[str, list[Kernel]], instances: list[Instance]) -> tupl
     for instance in instances:
         overloads = kernels.get(f"{instance.path}{instance.template}") or kernels.get(instance.template)
         if not overloads:
-            raise CompileError(f"{instance.place}: error: {instance.template} is no kernel of this source")
+            raise tokens.error(instance.at, f"{instance.template} is no kernel of this source")
         kernel = overloads[0]
         if len(overloads) > 1 and len({tuple(_shape(p) for p in k.parameters) for k in overloads}) > 1:
-            raise CompileError(
-                f"{instance.place}: error: several kernels are called {instance.template} and bind different "
-                "parameters, which is not hosted: give them names of their own"
+            raise tokens.error(
+                instance.at,
+                f"several kernels are called {instance.template} and bind different parameters, which is not hosted: "
+                "give them names of their own",
             )
         function = f"{instance.path}{instance.function}"
         found[instance.name] = Entry(instance.name, function, kernel.parameters, 0, kernel.max_threads)

@@ -129,6 +129,29 @@ class Kernel:
         the same rank, default as large as can be. `group_memory` gives bytes to [[threadgroup(n)]] parameters, which
         torch has no word for. None leaves a buffer out that a function constant switches off.
         """
+        return self._launch(args, threads, group_size, arg_casts, group_memory)
+
+    def watched(
+        self,
+        *args: Any,
+        threads: int | Sequence[int] | None = None,
+        group_size: int | Sequence[int] | None = None,
+        arg_casts: str | Mapping[int, str] | None = None,
+        group_memory: Mapping[int, int] | None = None,
+    ) -> Report:
+        """The same call on a build that tells what is wrong (`faults`) and what it cost (`counters`); on the CPU."""
+        return self._launch(args, threads, group_size, arg_casts, group_memory, watched=True)
+
+    def _launch(
+        self,
+        args: Sequence[Any],
+        threads: int | Sequence[int] | None,
+        group_size: int | Sequence[int] | None,
+        arg_casts: str | Mapping[int, str] | None,
+        group_memory: Mapping[int, int] | None,
+        *,
+        watched: bool = False,
+    ) -> Report:
         name = self.entry.name
         bound = bind(name, args, arg_casts)
         arguments = dict(bound.arguments)
@@ -142,9 +165,8 @@ class Kernel:
         group = _numbers(group_size) if group_size is not None else (min(grid[0], limit), *[1] * (len(grid) - 1))
         if len(group) != len(grid):
             raise LaunchError(f"{name}: threads has {len(grid)} numbers and group_size {len(group)}")
-        return self.build(bound.host).launch(
-            name, arguments, threads=grid, group_size=group, group_memory=group_memory or {}
-        )
+        built = self.build(bound.host, check=watched, count=watched)
+        return built.launch(name, arguments, threads=grid, group_size=group, group_memory=group_memory or {})
 
 
 def _numbers(value: int | Sequence[int]) -> tuple[int, ...]:

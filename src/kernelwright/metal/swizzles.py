@@ -26,7 +26,7 @@ def rewrite(tokens: Tokens, members: frozenset[str]) -> str:
         used[name] = used.get(name, False) or written or name in members
         if not written and name not in members:
             tokens.items[index] = f"get_{name}()"
-    return "".join(f"#define METALNAMES_{lanes} {_listed(used, lanes)}\n" for lanes in (2, 3, 4))
+    return "".join(f"#define METAL_SWIZZLES_{lanes} {_listed(used, lanes)}\n" for lanes in (2, 3, 4))
 
 
 def _listed(used: dict[str, bool], lanes: int) -> str:

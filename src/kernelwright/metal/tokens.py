@@ -87,7 +87,7 @@ class Tokens:
             token = self._original[at]
             if token in _OPEN:
                 at = self.closing(at)
-            elif token == "<":
+            elif token == "<" and (at == index or self.opens_arguments(at)):
                 depth += 1
             elif token == ">":
                 depth -= 1
@@ -97,6 +97,10 @@ class Tokens:
                 break
             at += 1
         raise self.error(index, "these template arguments are never closed")
+
+    def opens_arguments(self, index: int) -> bool:
+        """Whether this `<` follows a name; behind a bracket or a number it compares."""
+        return self.word(self.before(index)).isidentifier()
 
     def blank(self, first: int, last: int) -> None:
         """Takes the tokens first..last away and keeps their line ends."""
@@ -159,9 +163,9 @@ def separated(tokens: Tokens, first: int, last: int) -> list[tuple[int, int]]:
         token = tokens[at]
         if token in _OPEN:
             at = tokens.closing(at)
-        elif token == "<":
+        elif token == "<" and tokens.opens_arguments(at):
             angles += 1
-        elif token == ">":
+        elif token == ">" and angles:
             angles -= 1
         elif token == "," and angles == 0:
             ranges.append((start, at - 1))

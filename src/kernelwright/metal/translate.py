@@ -5,19 +5,22 @@ refuses pointers that cross; what is changed here is written down in docs/design
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.metal import attributes, rules, swizzles
 from kernelwright.metal.attributes import Attribute
 from kernelwright.metal.constants import Value, literal
-from kernelwright.metal.kernels import Constant, Instance, Kernel, parameters
+from kernelwright.metal.kernels import Constant, Instance, Kernel, entries, parameters
 from kernelwright.metal.tokens import Tokens, words
+from kernelwright.simt import Entry
 
 SPACES = frozenset({"device", "constant", "threadgroup", "thread"})
 _SPECIFIERS = frozenset({"static", "const", "volatile", "constexpr", "inline", "typename", "struct", "class"})
 _BUILT_IN_TYPE_WORDS = frozenset({"unsigned", "signed", "char", "short", "int", "long", "float"})
 _DECIMAL = re.compile(r"(\d+\.\d*|\.\d+)([eE][+-]?\d+)?|\d+[eE][+-]?\d+|0[xX][\da-fA-F]*\.?[\da-fA-F]*[pP][+-]?\d+")
+_VECTOR = re.compile(r"(bool|u?(char|short|int|long)|float|half|bfloat)[234]")
 _SUFFIXED = re.compile(rf"({_DECIMAL.pattern}|\d+)([hH]|bf|BF)")
 
 
@@ -26,8 +29,7 @@ class Translated:
     """The C++ text, the kernels with their instances and the function constants, each by its name."""
 
     text: str = ""
-    kernels: dict[str, list[Kernel]] = field(default_factory=dict)
-    instances: list[Instance] = field(default_factory=list)
+    entries: tuple[Entry, ...] = ()
     constants: dict[str, Constant] = field(default_factory=dict)
 
 
@@ -40,7 +42,10 @@ class _Translation:
     def __init__(self, tokens: Tokens, values: Mapping[int | str, Value]) -> None:
         self.tokens, self.values = tokens, values
         self.found = Translated()
+        self.kernels: dict[str, list[Kernel]] = {}
+        self.instances: list[Instance] = []
         self.attributes: dict[int, tuple[list[Attribute], int]] = {}
+        self._starts: list[int] = []
         self.members: set[str] = set()
 
     def run(self) -> Translated:
@@ -50,6 +55,7 @@ class _Translation:
         head = swizzles.rewrite(self.tokens, frozenset(self.members))
         self._change_words()
         self.found.text = head + self.tokens.joined()
+        self.found.entries = entries(self.tokens, self.kernels, self.instances)
         return self.found
 
     def _read_attributes(self) -> None:
@@ -58,15 +64,18 @@ class _Translation:
             if tokens[index] == "[" and tokens.word(index + 1) == "[" and self._inside(index) is None:
                 found, end = attributes.read(tokens, index)
                 self.attributes[index] = found, end
+                self._starts.append(index)
                 if not found or not all(attribute.name in attributes.KEPT for attribute in found):
                     tokens.blank(index, end)
 
     def _inside(self, index: int) -> int | None:
-        last = next(reversed(self.attributes), None)
-        return last if last is not None and index <= self.attributes[last][1] else None
+        """The double bracket that holds the token, None without one."""
+        at = bisect_right(self._starts, index) - 1
+        return self._starts[at] if at >= 0 and index <= self.attributes[self._starts[at]][1] else None
 
     def _attributes_in(self, first: int, last: int) -> list[Attribute]:
-        return [a for start, (found, _) in self.attributes.items() if first <= start <= last for a in found]
+        starts = self._starts[bisect_left(self._starts, first) : bisect_right(self._starts, last)]
+        return [attribute for start in starts for attribute in self.attributes[start][0]]
 
     # Scopes: statement by statement, down to the bodies of functions.
 
@@ -204,8 +213,8 @@ class _Translation:
         name = f"{path}{tokens[name_at]}"
         close = tokens.closing(bracket)
         found = parameters(tokens, bracket, close, name, self._attributes_in)
-        kernel = Kernel(name, found, template, limit, tokens.place(name_at))
-        self.found.kernels.setdefault(name, []).append(kernel)
+        kernel = Kernel(name, found, template, limit)
+        self.kernels.setdefault(name, []).append(kernel)
 
     def _instance(self, host_name: Attribute, start: int, end: int, path: str) -> None:
         """`template [[host_name("k")]] kernel decltype(f<T>) f<T>;` or `... void f<T>(parameters);`"""
@@ -213,12 +222,10 @@ class _Translation:
         name = "".join(re.findall(r'"((?:\\.|[^"\\])*)"', host_name.argument))
         if not name:
             raise tokens.error(host_name.index, "host_name needs a text in quotes")
-        at = tokens.after(start - 1)
-        while at < end and not (tokens[at] in ("void", "decltype") and not self._covered(at)):
-            at = tokens.after(at)
-        if tokens.word(at) == "decltype":
-            at = tokens.closing(tokens.after(at))
-        first = tokens.after(at)
+        at = tokens.after(tokens.after(start - 1))  # behind "template"
+        while at in self.attributes or tokens.word(at) in ("kernel", *_SPECIFIERS):
+            at = tokens.after(self.attributes[at][1] if at in self.attributes else at)
+        first = self._after_type(at)
         last, at, types = first, first, None
         while at < end:
             if tokens[at] == "<":
@@ -234,20 +241,17 @@ class _Translation:
         while tokens.word(tokens.after(at)) == "::":
             at = tokens.after(tokens.after(at))
             template += f"::{tokens[at]}"
-        self.found.instances.append(
+        self.instances.append(
             Instance(
                 name,
                 template,
                 path,
                 tokens.text(first, last),
                 types is not None and tokens[last] != ">",
-                tokens.place(start),
+                tokens.after(start - 1),
             )
         )
         tokens.blank(start, end)
-
-    def _covered(self, index: int) -> bool:
-        return any(start <= index <= end for start, (_, end) in self.attributes.items() if start <= index)
 
     # Function constants.
 
@@ -414,15 +418,70 @@ class _Translation:
                     kind = "half" if match[match.lastindex or 1] in ("h", "H") else "bfloat"
                     number = match[1] if _DECIMAL.fullmatch(match[1]) else f"{match[1]}.0"
                     items[index] = f"(({kind}){number}f)"
-            elif token == "thread":
-                items[index] = ""
+            elif token in SPACES:
+                if token == "thread":
+                    items[index] = ""
+                self._array_parameter(index)
+            elif _VECTOR.fullmatch(token):
+                self._listed(index)
             elif token == "static_cast":
                 items[index] = "metal::shim::cast"
             elif token == "is_function_constant_defined":
                 self._defined(index)
+        for index in tokens.significant:
+            if tokens[index] == "?":
+                self._choice(index)
         for index, token in enumerate(items):
             if token.startswith("#"):
                 items[index] = _pragma(token)
+
+    def _array_parameter(self, index: int) -> None:
+        """`constant int n[2]` as a parameter is a pointer, which clang wants to see once there is a space."""
+        tokens = self.tokens
+        begin = index
+        while tokens.word(tokens.before(begin)) in ("const", "volatile"):
+            begin = tokens.before(begin)
+        if tokens.word(tokens.before(begin)) not in ("(", ","):
+            return
+        name = self._after_type(tokens.after(index))
+        bracket = tokens.after(name)
+        if tokens.word(name).isidentifier() and tokens.word(bracket) == "[":
+            further = tokens.word(tokens.after(tokens.closing(bracket))) == "["
+            tokens.items[name] = f"(*{tokens[name]})" if further else f"*{tokens[name]}"
+            tokens.blank(bracket, tokens.closing(bracket))
+
+    def _choice(self, index: int) -> None:
+        """`c ? a : b` where a and b are objects in two spaces: each is read first (shim/types.hpp, `read`)."""
+        tokens = self.tokens
+        at, nested = index + 1, 0
+        while at < len(tokens):
+            token = tokens[at]
+            if token in ("(", "[", "{"):
+                at = tokens.closing(at)
+            elif token == "?":
+                nested += 1
+            elif token == ":" and nested:
+                nested -= 1
+            elif token == ":":
+                break
+            elif token in (")", "]", "}", ";"):
+                return
+            at += 1
+        for operand in (tokens.after(index), tokens.after(at)):
+            if tokens.word(operand).isidentifier() and tokens[operand] not in ("true", "false", "nullptr"):
+                tokens.items[operand] = f"metal::shim::read->*{tokens.items[operand]}"
+            elif tokens.word(operand) in ("*", "("):
+                tokens.items[operand] = f"metal::shim::read->*{tokens[operand]}"
+
+    def _listed(self, index: int) -> None:
+        """`float4 v = {a, b}` may leave parts out, which a constructor may not."""
+        tokens = self.tokens
+        name = tokens.after(index)
+        equals = tokens.after(name)
+        brace = tokens.after(equals)
+        if tokens.word(name).isidentifier() and tokens.word(equals) == "=" and tokens.word(brace) == "{":
+            tokens.items[brace] = f"metal::shim::listed<{tokens[index]}>("
+            tokens.items[tokens.closing(brace)] = ")"
 
     def _defined(self, index: int) -> None:
         tokens = self.tokens

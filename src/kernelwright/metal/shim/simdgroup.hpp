@@ -56,8 +56,27 @@ struct Max {
     return most(a, b);
   }
 };
+// On the bits, which real numbers have too.
 template <class T>
-using plain = remove_cvref_t<T>;
+using bits_t = conditional_t<!is_floating_point_v<T>, T, conditional_t<sizeof(T) == 4, uint, ushort>>;
+struct And {
+  template <class T>
+  static METAL_INLINE T join(T a, T b) {
+    return as_type<T>((bits_t<T>)(as_type<bits_t<T>>(a) & as_type<bits_t<T>>(b)));
+  }
+};
+struct Or {
+  template <class T>
+  static METAL_INLINE T join(T a, T b) {
+    return as_type<T>((bits_t<T>)(as_type<bits_t<T>>(a) | as_type<bits_t<T>>(b)));
+  }
+};
+struct Xor {
+  template <class T>
+  static METAL_INLINE T join(T a, T b) {
+    return as_type<T>((bits_t<T>)(as_type<bits_t<T>>(a) ^ as_type<bits_t<T>>(b)));
+  }
+};
 }  // namespace shim
 
 #define METAL_REDUCTION(name, Op) \
@@ -73,9 +92,9 @@ METAL_REDUCTION(sum, simt::Sum)
 METAL_REDUCTION(product, simt::Product)
 METAL_REDUCTION(min, shim::Min)
 METAL_REDUCTION(max, shim::Max)
-METAL_REDUCTION(and, simt::And)
-METAL_REDUCTION(or, simt::Or)
-METAL_REDUCTION(xor, simt::Xor)
+METAL_REDUCTION(and, shim::And)
+METAL_REDUCTION(or, shim::Or)
+METAL_REDUCTION(xor, shim::Xor)
 #undef METAL_REDUCTION
 
 #define METAL_SCAN(name, Op, first) \

@@ -84,9 +84,6 @@ struct conditional<false, A, B> {
 template <bool b, class A, class B>
 using conditional_t = typename conditional<b, A, B>::type;
 
-template <class...>
-using void_t = void;
-
 // A qualifier on top of a type, an address space included: `device const float` -> `float`.
 template <class T>
 struct remove_addrspace {
@@ -217,14 +214,6 @@ template <class T>
 using underlying_type_t = __underlying_type(T);
 template <class T>
 T&& declval();
-template <class T>
-constexpr T&& forward(remove_reference_t<T>& value) {
-  return (T&&)value;
-}
-template <class T>
-constexpr remove_reference_t<T>&& move(T&& value) {
-  return (remove_reference_t<T>&&)value;
-}
 
 #define METAL_TRAIT(name, ...) \
   template <class T> \
@@ -249,7 +238,6 @@ METAL_TRAIT(is_array, __is_array(T))
 METAL_TRAIT(is_class, __is_class(T))
 METAL_TRAIT(is_enum, __is_enum(T))
 METAL_TRAIT(is_union, __is_union(T))
-METAL_TRAIT(is_empty, __is_empty(T))
 METAL_TRAIT(is_trivial, __is_trivially_copyable(T))
 METAL_TRAIT(is_trivially_copyable, __is_trivially_copyable(T))
 METAL_TRAIT(is_function, __is_function(T))
@@ -344,6 +332,19 @@ METAL_INLINE constexpr To cast(From&& from) {
   else
     return static_cast<To>((From&&)from);
 }
+
+// `read->*x` is x, but a copy where x is an object in a named space: C++ cannot choose between objects of two spaces.
+struct Read {
+  template <class T>
+  METAL_INLINE constexpr decltype(auto) operator->*(T&& x) const {
+    using Object = remove_cv_t<remove_reference_t<T>>;
+    if constexpr (!__is_lvalue_reference(T&&) || (__is_class(Object) && !__is_same(Object, remove_cvref_t<T>)))
+      return remove_cvref_t<T>(x);
+    else
+      return (T&&)x;
+  }
+};
+inline constexpr Read read{};
 
 }  // namespace shim
 

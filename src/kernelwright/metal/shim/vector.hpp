@@ -241,6 +241,16 @@ METAL_INLINE constexpr vec<T, N> lift(const V& v) {
     return vec<T, N>(v);
 }
 
+// `float4 v = {1, 2}`: the parts in order, zeros after them.
+template <class V, class... P>
+METAL_INLINE constexpr V listed(const P&... part) {
+  static_assert(part_lanes<P...> <= lanes<V>, "more parts than the vector has");
+  V r(element_t<V>(0));
+  int at = 0;
+  (r.put_part(at, part), ...);
+  return r;
+}
+
 template <class A, class B>
 struct pair {
   using V = conditional_t<vector<A>, A, B>;
