@@ -2,6 +2,7 @@
 
 import ast
 import operator
+import re
 from dataclasses import dataclass
 
 from kernelwright.metal.tokens import Tokens, separated
@@ -119,8 +120,10 @@ def number(text: str) -> int | None:
             return _OPERATORS[type(node.op)](value(node.left), value(node.right))
         raise ValueError(text)
 
-    words = [word.rstrip("uUlL") if word[:1].isdigit() else word for word in text.split()]
+    # C's suffixes go, and its octal numbers become Python's.
+    plain = re.sub(r"\b(0[xX][\da-fA-F]+|\d+)[uUlL]+\b", r"\1", text)
+    plain = re.sub(r"\b0(?=[0-7]+\b)", "0o", plain)
     try:
-        return value(ast.parse(" ".join(words), mode="eval").body)
+        return value(ast.parse(plain.strip(), mode="eval").body)
     except (SyntaxError, ValueError, ZeroDivisionError):
         return None

@@ -20,6 +20,7 @@ SPACES = frozenset({"device", "constant", "threadgroup", "thread"})
 _SPECIFIERS = frozenset({"static", "const", "volatile", "constexpr", "inline", "typename", "struct", "class"})
 _BUILT_IN_TYPE_WORDS = frozenset({"unsigned", "signed", "char", "short", "int", "long", "float"})
 _DECIMAL = re.compile(r"(\d+\.\d*|\.\d+)([eE][+-]?\d+)?|\d+[eE][+-]?\d+|0[xX][\da-fA-F]*\.?[\da-fA-F]*[pP][+-]?\d+")
+_NO_OBJECTS = frozenset({"true", "false", "nullptr", "this"})
 _VECTOR = re.compile(r"(bool|u?(char|short|int|long)|float|half|bfloat)[234]")
 _SUFFIXED = re.compile(rf"({_DECIMAL.pattern}|\d+)([hH]|bf|BF)")
 
@@ -115,13 +116,24 @@ class _Translation:
         leading = [tokens[i] for i in words(tokens, begin, brace - 1)]
         if any(word in ("struct", "class", "union") for word in leading[:3]) and "(" not in leading:
             return "class"
-        if "enum" in leading[:2] or "=" in leading or "(" not in leading:
+        if "enum" in leading[:2] or "(" not in leading or self._assigned(begin, brace):
             return "initializer"
         previous = tokens.word(tokens.before(brace))
         # In a constructor's list `a(1), b{2} { }` the braces that follow a name are an initializer.
         if (previous.isidentifier() and self._constructor_list(header) and previous not in SPACES) or previous == ",":
             return "initializer"
         return "function"
+
+    def _assigned(self, begin: int, brace: int) -> bool:
+        """Whether a `=` stands before the braces, outside of brackets: `int n[] = {1}`, not `operator=(C c) {`."""
+        tokens, at = self.tokens, begin
+        while at < brace:
+            if tokens[at] in ("(", "["):
+                at = tokens.closing(at)
+            elif tokens[at] == "=" and tokens.word(tokens.before(at)) != "operator":
+                return True
+            at += 1
+        return False
 
     def _constructor_list(self, header: Sequence[int]) -> bool:
         tokens = self.tokens
@@ -180,6 +192,8 @@ class _Translation:
         """Where start..last says that it declares a kernel; None if it does not."""
         tokens = self.tokens
         for index in words(tokens, start, last):
+            if self._inside(index) is not None:
+                continue
             if tokens[index] == "kernel" and tokens.word(tokens.before(index)) not in (".", "->", "::", "[", ","):
                 return index
             if tokens[index] in ("(", "{"):
@@ -468,10 +482,9 @@ class _Translation:
                 return
             at += 1
         for operand in (tokens.after(index), tokens.after(at)):
-            if tokens.word(operand).isidentifier() and tokens[operand] not in ("true", "false", "nullptr"):
-                tokens.items[operand] = f"metal::shim::read->*{tokens.items[operand]}"
-            elif tokens.word(operand) in ("*", "("):
-                tokens.items[operand] = f"metal::shim::read->*{tokens[operand]}"
+            now = tokens.items[operand] if operand < len(tokens) else ""
+            if tokens.word(operand) in ("*", "(") or (now[:1].isidentifier() and now not in _NO_OBJECTS):
+                tokens.items[operand] = f"metal::shim::read->*{now}"
 
     def _listed(self, index: int) -> None:
         """`float4 v = {a, b}` may leave parts out, which a constructor may not."""

@@ -19,7 +19,6 @@ enum thread_scope {
   thread_scope_simdgroup,
   thread_scope_threadgroup,
   thread_scope_device,
-  thread_scope_system = __METAL_MEMORY_SCOPE_SYSTEM__,
 };
 enum class mem_flags : uint {
   mem_none = 0,
