@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -35,6 +36,7 @@ from kernelwright.records import (
 from kernelwright.search.bench import Court
 from kernelwright.search.conduct import Plan, choose_writers, conduct
 from kernelwright.writers import Bench, Writer
+from kernelwright.writers.replay import ReplayWriter
 
 HERE = Environment(Facts("null", "null", "null"), system="", python="", torch="", threads=1)
 PROBLEM = Problem("toy", "class Model: ...", Signature((), '{"dict": {"args": [], "kwargs": {"dict": {}}}}'))
@@ -258,6 +260,21 @@ def test_a_second_run_continues_from_the_archive(tmp_path) -> None:
     assert [writer for writer, _ in watch.of(EventKind.REUSED)] == ["a", "a"]
     assert again.brief and {parent.candidate.label for parent in again.brief.parents} == {"50", "wrong"}
     assert outcome.best and outcome.best.candidate.label == "40"
+
+
+def test_a_second_run_first_proposes_what_was_confirmed(tmp_path) -> None:
+    path = tmp_path / "archive.sqlite"
+    hunt(eager(), SayingWriter("a", "50", "40", "60"), archive=Archive(path))
+    watch, b = Watcher(), SayingWriter("b", "30 unconfirmed")
+    outcome = hunt(eager(), b, ReplayWriter(), watch=watch, archive=Archive(path))
+    assert [message.partition(":")[0] for _, message in watch.of(EventKind.REUSED)] == ["a 40"]
+    assert [writer for writer, _ in watch.of(EventKind.WRITING)] == ["eager", "replay", "b"]
+    assert outcome.best and outcome.best.candidate.label == "40" and not outcome.skipped
+    judge = SayingJudge()
+    plan = Plan(PROBLEM, "null", (eager(), ReplayWriter()))
+    conduct(plan, Court(judge, replace(HERE, torch="newer"), "1"), Archive(path))
+    assert judge.submitted == ["100", "40"], "elsewhere it is judged anew"
+    assert "no candidates" in dict(hunt(eager(), ReplayWriter(), archive=Archive(None)).skipped)["replay"]
 
 
 def test_everything_is_in_the_archive_as_it_happens(tmp_path) -> None:

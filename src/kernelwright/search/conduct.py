@@ -19,6 +19,7 @@ from kernelwright.search.budget import Deadline
 from kernelwright.search.journal import Journal, Watch, describe
 from kernelwright.search.regions import RegionsWriter, too_large
 from kernelwright.writers import Writer
+from kernelwright.writers.replay import ReplayWriter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,6 +35,9 @@ LINGER_S = 10.0
 
 BUSY = 0.25
 """A noise floor above this says that something else is using the machine, and whoever watches is told."""
+
+PROVEN = 2
+"""How many winners of earlier runs are proposed before anything new."""
 
 WHOLE_FIRST = 0.3
 """Of the budget, at most, for proposals for a large module as a whole before its pieces are searched."""
@@ -224,9 +228,12 @@ class _Writing:
 
 
 async def _write_all(hunt: _Hunt) -> None:
-    """The reference first, since everything is timed beside it; then all others at once."""
+    """The reference first, since everything is timed beside it; what was proven before; then all others at once."""
     able = []
+    proven = ReplayWriter(hunt.journal.proven()[:PROVEN])
     for writer in hunt.plan.writers:
+        if writer.name == proven.name and writer.missing(hunt.plan.device):
+            writer = proven  # by its name alone it has nothing to replay
         why = writer.missing(hunt.plan.device)
         if why is None:
             able.append(writer)
@@ -237,8 +244,11 @@ async def _write_all(hunt: _Hunt) -> None:
         await _write(hunt, writer)
     if reference and not any(entry.verdict.status is Status.PASSED for entry in hunt.journal.entries):
         return
+    if proven in able:
+        await _write(hunt, proven)
     async with asyncio.TaskGroup() as group:
-        others = [writer for writer in able if writer not in reference and not isinstance(writer, RegionsWriter)]
+        first = (*reference, proven)
+        others = [writer for writer in able if writer not in first and not isinstance(writer, RegionsWriter)]
         tasks = {writer.name: group.create_task(_write(hunt, writer)) for writer in others}
         proposing = [tasks[writer.name] for writer in others if not writer.baseline]
         for writer in able:

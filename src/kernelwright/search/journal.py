@@ -47,6 +47,13 @@ class Journal:
         verdicts = self._archive.verdicts(problem=self.problem.digest, target=self.device)
         return tuple(Entry(self._archive.candidate(item.candidate), item) for item in select.counting(verdicts))
 
+    def proven(self) -> tuple[Candidate, ...]:
+        """Winners of all runs for this problem, and for others that compute the same, fastest first."""
+        found = [self._archive.best(self.problem.digest, self.device)]
+        if self.problem.region is not None:
+            found += [entry for _, entry in self._archive.find_region(self.problem.region.digest, self.device)]
+        return tuple(dict.fromkeys(entry.candidate for entry in found if entry is not None))
+
     def known(self, candidate: Candidate, environment: str, judge: str) -> Verdict | None:
         """The verdict of an earlier run under the same judge and in the same environment."""
         return self._archive.verdict_for(candidate.digest, self.problem.digest, environment, judge)
