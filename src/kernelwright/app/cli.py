@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from kernelwright import __version__
-from kernelwright.app import agent, bench, brief, judge, listing, mcp, optimize, report
+from kernelwright.app import agent, bench, brief, judge, listing, mcp, metal, optimize, report
 from kernelwright.errors import KernelwrightError, MissingError, UsageError
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ for verb in (listing.targets, listing.writers, listing.checks):
     app.command(epilog=f"Example: kernelwright {verb.__name__} --json -")(verb)
 app.add_typer(agent.app)
 app.add_typer(mcp.app)
+app.add_typer(metal.app)
 
 
 def _show_version(wanted: bool) -> None:

@@ -58,6 +58,13 @@ class Library:
         """The function constants that the source declares."""
         return self._module.constants
 
+    def verify(self, names: Sequence[str] | None = None) -> None:
+        """Checks the kernels of these names, or all, without making code of them. Raises CompileError."""
+        try:
+            simt.verify(self._module.unit, names)
+        except CompileError as error:
+            raise diagnostics.told(error, self._source, self._module.unit.text) from None
+
     def __dir__(self) -> list[str]:
         return sorted(entry.name for entry in self._module.unit.entries)
 

@@ -1,10 +1,25 @@
 """A grid of threads in groups of SIMD groups, run on CPU cores or on an NVIDIA GPU. Knows no kernel language.
 
 A front end makes a Unit; build() compiles its entries; Library.launch() runs one.
+Built with check=True or count=True it also tells what is wrong, and what it cost.
 """
 
-from kernelwright.simt.compiling import build
+from kernelwright.simt.check import Fault, FaultKind
+from kernelwright.simt.compiling import build, verify
+from kernelwright.simt.counters import Counters
 from kernelwright.simt.library import Library, Report
 from kernelwright.simt.unit import BUILTINS, Entry, Parameter, Unit
 
-__all__ = ["BUILTINS", "Entry", "Library", "Parameter", "Report", "Unit", "build"]
+__all__ = [
+    "BUILTINS",
+    "Counters",
+    "Entry",
+    "Fault",
+    "FaultKind",
+    "Library",
+    "Parameter",
+    "Report",
+    "Unit",
+    "build",
+    "verify",
+]
