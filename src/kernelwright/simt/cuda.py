@@ -33,12 +33,26 @@ _FLAGS = (
     "-fno-color-diagnostics",
     "-ferror-limit=12",
     "-Werror=date-time",
+    "-mllvm",
+    "-inline-threshold=100000",  # as GPU compilers do: a call would keep matrices in memory
 )
-_DEVICE = ("-nocudainc", "-nocudalib", "--cuda-device-only", f"--cuda-gpu-arch={ARCH}", "-Wno-unknown-cuda-version")
+
+
+def _clang(*words: str) -> tuple[str, ...]:
+    return tuple(part for word in words for part in ("-Xclang", word))
+
+
+# Not as CUDA: as C++ for the GPU, in SYCL's mode, which has address spaces that convert to the plain one.
+_DEVICE = (
+    "-target",
+    "nvptx64-nvidia-cuda",
+    f"-march={ARCH}",
+    *_clang("-fsycl-is-device", "-aux-triple", "x86_64-linux-gnu", "-target-feature", "+ptx80"),
+)
 
 _ARGUMENTS = 32
-_INLINE_BYTES = 2048
 _ALIGNMENT = 256
+_VALUE_BYTES = 1 << 20
 _DYNAMIC_SHARED_ATTRIBUTE = 8
 _PLAIN_SHARED_BYTES = 48 << 10
 _JIT_MAX_REGISTERS, _JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES = 0, 5, 6
@@ -56,9 +70,6 @@ class _Launch(ctypes.Structure):
         ("grid", _Position),
         ("group", _Position),
         ("groups", _Position),
-        ("inlined", ctypes.c_uint32),
-        ("padding", ctypes.c_uint32 * 2),
-        ("bytes", ctypes.c_char * _INLINE_BYTES),
     )
 
 
@@ -115,13 +126,10 @@ def _compile(unit: Unit, entries: Sequence[Entry], folder: Path) -> tuple[str, l
     source = libdevice()
     assert source is not None
     bitcode.write_bytes(source.read_bytes())  # the sandbox need not open the folder it comes from
-    arguments = ["-x", "cuda", "-target", "x86_64-linux-gnu", *_DEVICE, *_FLAGS, "-DSIMT_CUDA=1", "-DSIMT_WIDTH=32"]
+    arguments = [*_DEVICE, *_FLAGS, "-x", "c++", "-DSIMT_CUDA=1", "-DSIMT_WIDTH=32"]
     arguments += [*unit.flags, f"-I{compiling.RUNTIME}", *(f"-I{path}" for path in unit.include_dirs)]
     arguments += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(bitcode), "-MD", "-MF", str(reads)]
-    text = (
-        "#pragma clang force_cuda_host_device begin\n" + f'# 1 "unit"\n{unit.text}\n# 1 "entries" 3\n'
-        '#include "simt.hpp"\n#pragma clang force_cuda_host_device end\n' + glue.cuda(entries)
-    )
+    text = unit.text + '\n# 1 "entries" 3\n#include "simt.hpp"\n' + glue.cuda(entries)
     readable = [compiling.RUNTIME, *map(Path, unit.include_dirs)]
     log = clang.run([*arguments, "-S", "-", "-o", str(folder / "library.ptx")], folder, text, readable=readable)
     read = compiling.included(reads.read_text())
@@ -135,7 +143,8 @@ class _CudaHost:
         self._path = path
         self._modules: dict[tuple[int, int], ctypes.c_void_p] = {}  # by context and registers
         self._functions: dict[tuple[int, int, int], ctypes.c_void_p] = {}  # by those and the entry
-        self._scratch: dict[int, tuple[int, int]] = {}  # by stream: address and bytes
+        self._values: dict[tuple[int, bytes], int] = {}  # addresses of values given as bytes, by context
+        self._blocks: dict[int, tuple[int, int]] = {}  # the memory they lie in and how much of it is taken, by context
 
     def launch(
         self, index: int, entry: Entry, arguments: Mapping[int, Argument], grid: Grid, group_memory: Mapping[int, int]
@@ -146,7 +155,7 @@ class _CudaHost:
         function = self._function(context, next(r for most, r in _REGISTERS if block <= most), index)
         launch = _Launch()
         launch.grid[:], launch.group[:], launch.groups[:] = grid.threads, grid.group, grid.groups
-        self._give(entry, launch, arguments, stream)
+        self._give(entry, launch, arguments, context)
         shared = 0
         for number, size in sorted(group_memory.items()):
             launch.group_memory[number] = shared
@@ -169,41 +178,36 @@ class _CudaHost:
             self._functions[context, registers, index] = found
         return found
 
-    def _give(self, entry: Entry, launch: _Launch, arguments: Mapping[int, Argument], stream: int) -> None:
-        """Writes the buffers. A reference's bytes travel with the launch, a pointer's through device memory."""
-        pointers = {parameter.index for parameter in entry.parameters if parameter.cpp_type.rstrip().endswith("*")}
-        inlined, uploaded = b"", b""
-        moved: list[tuple[int, int]] = []
+    def _give(self, entry: Entry, launch: _Launch, arguments: Mapping[int, Argument], context: int) -> None:
+        """Writes the buffers' addresses."""
         for number, argument in arguments.items():
             if not 0 <= number < _ARGUMENTS:
                 raise LaunchError(f"{entry.name}: there is no buffer {number}; 0 to {_ARGUMENTS - 1} are there")
-            if not isinstance(argument, bytes):
-                launch.buffers[number] = argument[0]
-            elif number in pointers:
-                moved.append((number, len(uploaded)))
-                uploaded += argument.ljust(-(-len(argument) // _ALIGNMENT) * _ALIGNMENT, b"\0")
-            else:
-                launch.buffers[number] = len(inlined)
-                launch.inlined |= 1 << number
-                inlined += argument.ljust(-(-len(argument) // 16) * 16, b"\0")
-        if len(inlined) > _INLINE_BYTES:
-            raise LaunchError(f"{entry.name}: {len(inlined)} bytes of values; at most {_INLINE_BYTES} go with a launch")
-        ctypes.memmove(ctypes.addressof(launch) + _Launch.bytes.offset, inlined, len(inlined))
-        if uploaded:
-            address = self._room(entry.name, stream, len(uploaded))
-            _ask(entry.name, "cuMemcpyHtoDAsync_v2", ctypes.c_uint64(address), uploaded, len(uploaded), stream)
-            for number, offset in moved:
-                launch.buffers[number] = address + offset
+            launch.buffers[number] = (
+                self._value(entry, context, argument) if isinstance(argument, bytes) else argument[0]
+            )
 
-    def _room(self, name: str, stream: int, size: int) -> int:
-        """Device memory for values; launches on one stream follow each other, so they can share it."""
-        address, there = self._scratch.get(stream, (0, 0))
-        if there < size:
-            fresh = ctypes.c_uint64()
-            there = max(size, 64 << 10)
-            _ask(name, "cuMemAlloc_v2", ctypes.byref(fresh), there)
-            address = fresh.value
-            self._scratch[stream] = address, there
+    def _value(self, entry: Entry, context: int, value: bytes) -> int:
+        """The address of device memory that holds `value`; it stays there, so that the next launch finds it."""
+        address = self._values.get((context, value))
+        if address is None:
+            size = -(-max(len(value), 1) // _ALIGNMENT) * _ALIGNMENT
+            if size > _VALUE_BYTES:
+                raise LaunchError(
+                    f"{entry.name}: a value of {len(value)} bytes; at most {_VALUE_BYTES} can be given so"
+                )
+            block, used = self._blocks.get(context, (0, 0))
+            if not block:
+                fresh = ctypes.c_uint64()
+                _ask(entry.name, "cuMemAlloc_v2", ctypes.byref(fresh), _VALUE_BYTES)
+                block = fresh.value
+            if used + size > _VALUE_BYTES:  # begin anew, once no launch reads the old ones
+                _ask(entry.name, "cuCtxSynchronize")
+                self._values = {key: at for key, at in self._values.items() if key[0] != context}
+                used = 0
+            address = self._values[context, value] = block + used
+            self._blocks[context] = block, used + size
+            _ask(entry.name, "cuMemcpyHtoD_v2", address, value, len(value))
         return address
 
 
@@ -228,7 +232,7 @@ def _driver() -> Any:
     for name, types in {
         "cuFuncSetAttribute": [ctypes.c_void_p, ctypes.c_int, ctypes.c_int],
         "cuLaunchKernel": [ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p],
-        "cuMemcpyHtoDAsync_v2": [ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p],
+        "cuMemcpyHtoD_v2": [ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t],
         "cuMemAlloc_v2": [ctypes.c_void_p, ctypes.c_size_t],
         "cuModuleLoadDataEx": [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p],
         "cuModuleGetFunction": [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p],

@@ -25,13 +25,9 @@ def cpu(entries: Sequence[Entry]) -> str:
 def cuda(entries: Sequence[Entry]) -> str:
     """`simt_entry_<i>` is entry i as a kernel of one argument, the launch."""
     lines = ["", '# 1 "entries" 3']
+    start = 'extern "C" [[clang::sycl_external]] __attribute__((nvptx_kernel)) void'
     for i, entry in enumerate(entries):
-        limit = f"__attribute__((launch_bounds({entry.max_threads}))) " if entry.max_threads else ""
-        lines.append(
-            f'extern "C" __attribute__((global)) {limit}void '
-            f"simt_entry_{i}(const __attribute__((grid_constant)) simt::Launch l) "
-            f"{{ simt::Entry<{_arguments(entry)}>::thread(l); }}"
-        )
+        lines.append(f"{start} simt_entry_{i}(const simt::Launch l) {{ simt::Entry<{_arguments(entry)}>::thread(l); }}")
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,5 @@
-// The grid on an NVIDIA GPU. Included by simt.hpp where SIMT_CUDA is set; compiled as CUDA without any of its headers.
+// The grid on an NVIDIA GPU. Included by simt.hpp where SIMT_CUDA is set; compiled as C++ for the GPU, in clang's SYCL mode
+// for its address spaces: a pointer of a named space converts to a plain one, and group variables are in shared memory.
 //
 // A SIMD group is a warp, but its lanes are numbered anew: lane l is the warp's thread t whose five bits are
 // l4 l2 l1 l3 l0. So a matrix in Apple's layout lies in registers as mma.sync wants it, and nothing has to move for the
@@ -12,15 +13,12 @@ static_assert(SIMT_WIDTH == 32, "a warp has 32 lanes");
 namespace simt {
 
 constexpr u32 kMaxArguments = 32;
-constexpr u32 kInlineBytes = 2048;
 
 // One launch, written by Python (cuda.py mirrors it), in the kernel's own parameter memory.
 struct Launch {
   void* buffers[kMaxArguments];
   u32 group_memory[kMaxArguments];
   Position grid, group, groups;
-  u32 inlined;  // bit i: buffer i lies in `bytes`, at the offset that `buffers[i]` holds
-  alignas(16) char bytes[kInlineBytes];
 };
 
 using f32x2 = float __attribute__((ext_vector_type(2)));
@@ -56,7 +54,7 @@ SIMT_INLINE T read(T v, u32 from, u32 mask) {
 
 }  // namespace warp
 
-extern __attribute__((device)) __attribute__((shared)) __attribute__((aligned(16))) char simt_dynamic_memory[];
+extern "C" __attribute__((opencl_local)) __attribute__((aligned(16))) char simt_dynamic_memory[];
 
 inline u32 simd_width() { return 32; }
 SIMT_INLINE u32 thread_index() { return (warp::thread() & ~31u) | warp::logical(warp::thread() & 31); }
@@ -222,35 +220,46 @@ SIMT_INLINE f32x2 multiply_f32(float a0, float a1, float b0, float b1, f32x2 c) 
 }
 
 template <class T>
-SIMT_INLINE u32 packed(const T* pair) {
-  u32 r;
-  __builtin_memcpy(&r, pair, 4);
-  return r;
+SIMT_INLINE u32 packed(T x, T y) {
+  return u32(__builtin_bit_cast(u16, x)) | u32(__builtin_bit_cast(u16, y)) << 16;
+}
+template <class T>
+SIMT_INLINE f32x2 multiply_16(T a0, T a1, T b0, T b1, f32x2 c) {
+  u32 x = packed(a0, a1), y = transposed(packed(b0, b1));
+  float d0, d1, d2, d3;
+  if constexpr (__is_same(T, f16))
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %9};"
+        : "=f"(d0), "=f"(d1), "=f"(d2), "=f"(d3)
+        : "r"(x), "r"(0), "r"(y), "f"(c.x), "f"(c.y), "f"(0.0f));
+  else
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %9};"
+        : "=f"(d0), "=f"(d1), "=f"(d2), "=f"(d3)
+        : "r"(x), "r"(0), "r"(y), "f"(c.x), "f"(c.y), "f"(0.0f));
+  return f32x2{d0, d1};
+}
+
+// Whether the compiler sees that `v` was converted from a T, so that nothing is lost on the way back.
+template <class T>
+SIMT_INLINE bool is_from(float v) {
+  bool same = bits(float(T(v))) == bits(v);
+  return __builtin_constant_p(same) && same;
 }
 
 }  // namespace warp
 
-// Infinities and NaNs in an operand come out as NaN from the float product: infinity - infinity is its low part.
+// Kernels convert halves to float before they multiply; the product of halves is exact all the same, and eight times as
+// fast. In the float product infinities come out as NaN: infinity - infinity is their low part.
 template <class A, class B>
 SIMT_INLINE f32x2 matrix_product(const A* a, const B* b, f32x2 c) {
-  if constexpr (sizeof(A) == 2 && __is_same(A, B)) {
-    u32 x = warp::packed(a), y = warp::transposed(warp::packed(b)), none = 0;
-    float d0, d1, d2, d3;
-    if constexpr (__is_same(A, f16))
-      asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %9};"
-          : "=f"(d0), "=f"(d1), "=f"(d2), "=f"(d3)
-          : "r"(x), "r"(none), "r"(y), "f"(c.x), "f"(c.y), "f"(0.0f));
-    else
-      asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %9};"
-          : "=f"(d0), "=f"(d1), "=f"(d2), "=f"(d3)
-          : "r"(x), "r"(none), "r"(y), "f"(c.x), "f"(c.y), "f"(0.0f));
-    return f32x2{d0, d1};
-  } else {
-    return warp::multiply_f32(float(a[0]), float(a[1]), float(b[0]), float(b[1]), c);
-  }
+  float a0 = float(a[0]), a1 = float(a[1]), b0 = float(b[0]), b1 = float(b[1]);
+  if (warp::is_from<f16>(a0) && warp::is_from<f16>(a1) && warp::is_from<f16>(b0) && warp::is_from<f16>(b1))
+    return warp::multiply_16(f16(a0), f16(a1), f16(b0), f16(b1), c);
+  if (warp::is_from<bf16>(a0) && warp::is_from<bf16>(a1) && warp::is_from<bf16>(b0) && warp::is_from<bf16>(b1))
+    return warp::multiply_16(bf16(a0), bf16(a1), bf16(b0), bf16(b1), c);
+  return warp::multiply_f32(a0, a1, b0, b1, c);
 }
 
-#define SIMT_GROUP static __attribute__((shared))
+#define SIMT_GROUP static __attribute__((opencl_local))
 
 // What a kernel writes on a GPU is not read back.
 SIMT_INLINE void log(const char*, u64) {}

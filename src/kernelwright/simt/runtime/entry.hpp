@@ -15,8 +15,6 @@ struct Here {
   Position whole, groups, grid;  // size of a whole group, groups in the grid, threads in the grid
   u32 index;                     // of the thread in its group
   void* const* buffers;
-  const char* inlined;  // where values given with the launch lie, null where buffers point to them all
-  u32 inlined_mask;
   char* memory;
   const u32* memory_offsets;
 };
@@ -34,8 +32,6 @@ template <u32 Index>
 struct buffer {
   template <class P>
   static SIMT_INLINE P get(const Here& h) {
-    if constexpr (__is_reference(P))
-      if (h.inlined_mask >> Index & 1) return pointed<P>((void*)(h.inlined + u64(h.buffers[Index])));
     return pointed<P>(h.buffers[Index]);
   }
 };
@@ -128,8 +124,7 @@ struct Entry {
 
   static void thread(Group& g, Fiber& f) {
     Launch& l = *g.launch;
-    Here h{f.position, g.at,      g.size, l.group,  l.groups, l.grid,
-           f.index,    l.buffers, nullptr, 0, g.memory, l.group_memory};
+    Here h{f.position, g.at, g.size, l.group, l.groups, l.grid, f.index, l.buffers, g.memory, l.group_memory};
     Run::template run<Function, Bindings...>(h);
   }
 };
@@ -148,8 +143,7 @@ struct Entry {
     h.thread = {h.index, 0, 0};
     if (h.size.y * h.size.z != 1)
       h.thread = {h.index % h.size.x, h.index / h.size.x % h.size.y, h.index / h.size.x / h.size.y};
-    h.buffers = l.buffers, h.inlined = l.bytes, h.inlined_mask = l.inlined;
-    h.memory = simt_dynamic_memory, h.memory_offsets = l.group_memory;
+    h.buffers = l.buffers, h.memory = (char*)simt_dynamic_memory, h.memory_offsets = l.group_memory;
     Call<decltype(Function)>::template run<Function, Bindings...>(h);
   }
 };
