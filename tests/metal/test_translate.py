@@ -133,7 +133,7 @@ def test_kernels_and_their_parameters() -> None:
 
 def test_defaults_and_constructor_lists_end_no_kernel() -> None:
     found = done(
-        "int f(int a = 3) { return a; }\nstruct S { S(int x) : a{x}, b(x) {} S& operator=(S o) { return o; } int a, b; };"
+        "int f(int a = 3) { return a; }\nstruct S { S(int x) : a{x}, b(x) {} S& operator=(S); int a, b; };"
         "\nint n[2] = {1, 2};\nenum E { A };\nkernel void k(device int* a) {}"
     )
     assert [entry.name for entry in found.entries] == ["k"]

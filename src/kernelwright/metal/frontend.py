@@ -19,7 +19,7 @@ from kernelwright.simt import Entry, Parameter, Unit
 from kernelwright.toolchain import clang
 
 FLAGS = (
-    "-std=gnu++20",
+    "-std=gnu++17",  # what Metal 4 is made of; in C++20 a struct with a defaulted constructor is no aggregate
     "-fdeclspec",
     # Address spaces as types that convert to the default one. clang wants a second target in this mode.
     "-Xclang",

@@ -63,7 +63,7 @@ def preprocess(source: str, name: str, include_dirs: Sequence[str], defines: Seq
         folder = Path(scratch).resolve()
         headers, result = folder / "headers.yaml", folder / "result.ii"
         headers.write_text(_overlay())
-        arguments = ["-E", "-x", "c++", "-std=gnu++20", "-nostdinc", "-target", "x86_64-linux-gnu"]
+        arguments = ["-E", "-x", "c++", "-std=gnu++17", "-nostdinc", "-target", "x86_64-linux-gnu"]
         arguments += ["-fno-color-diagnostics", "-Wno-everything", *_DEFINED]
         arguments += [f"-U{word}" for word in _NOT_DEFINED]
         arguments += [f"-D{define}" for define in defines]

@@ -191,7 +191,7 @@ class _Translation:
     def _kernel_word(self, start: int, last: int) -> int | None:
         """Where start..last says that it declares a kernel; None if it does not."""
         tokens = self.tokens
-        for index in words(tokens, start, last):
+        for index in words(tokens, self._after_template(start, last), last):
             if self._inside(index) is not None:
                 continue
             if tokens[index] == "kernel" and tokens.word(tokens.before(index)) not in (".", "->", "::", "[", ","):

@@ -55,7 +55,7 @@ template <class... A>
 using agree_t = typename agree<remove_cvref_t<A>...>::type;
 
 template <class... A>
-concept numbers = ((vector<A> || scalar<A>) && ...);
+inline constexpr bool numbers = ((vector<A> || scalar<A>) && ...);
 
 // Applies f to the operands, element by element, all converted to T first.
 template <class T, class F, class... A>
@@ -88,8 +88,7 @@ METAL_INLINE float saturate_of(float x) { return x >= 0 ? (x < 1 ? x : 1.0f) : 0
 }  // namespace shim
 
 #define METAL_UNARY(name, ...) \
-  template <class A> \
-    requires shim::numbers<A> \
+  template <class A, enable_if_t<(shim::numbers<A>), int> = 0> \
   METAL_INLINE constexpr auto name(const A& a) { \
     using T = shim::real_t<shim::element_t<A>>; \
     return shim::map([](auto v) __attribute__((always_inline)) { \
@@ -134,8 +133,7 @@ METAL_INLINE float saturate_of(float x) { return x >= 0 ? (x < 1 ? x : 1.0f) : 0
 
 // Two or three real operands.
 #define METAL_BINARY(name, ...) \
-  template <class A, class B> \
-    requires shim::numbers<A, B> \
+  template <class A, class B, enable_if_t<(shim::numbers<A, B>), int> = 0> \
   METAL_INLINE constexpr auto name(const A& a, const B& b) { \
     using T = shim::real_t<shim::agree_t<A, B>>; \
     return shim::zip<T>([](T v, T w) __attribute__((always_inline)) { \
@@ -144,8 +142,7 @@ METAL_INLINE float saturate_of(float x) { return x >= 0 ? (x < 1 ? x : 1.0f) : 0
     }, a, b); \
   }
 #define METAL_TERNARY(name, ...) \
-  template <class A, class B, class C> \
-    requires shim::numbers<A, B, C> \
+  template <class A, class B, class C, enable_if_t<(shim::numbers<A, B, C>), int> = 0> \
   METAL_INLINE constexpr auto name(const A& a, const B& b, const C& c) { \
     using T = shim::real_t<shim::agree_t<A, B, C>>; \
     return shim::zip<T>([](T u, T v, T w) __attribute__((always_inline)) { \
@@ -180,15 +177,13 @@ METAL_BINARIES
 
 // Operands of any number type, kept in that type.
 #define METAL_ANY2(name, ...) \
-  template <class A, class B> \
-    requires shim::numbers<A, B> \
+  template <class A, class B, enable_if_t<(shim::numbers<A, B>), int> = 0> \
   METAL_INLINE constexpr auto name(const A& a, const B& b) { \
     using T = shim::agree_t<A, B>; \
     return shim::zip<T>([](T x, T y) __attribute__((always_inline)) { return (T)(__VA_ARGS__); }, a, b); \
   }
 #define METAL_ANY3(name, ...) \
-  template <class A, class B, class C> \
-    requires shim::numbers<A, B, C> \
+  template <class A, class B, class C, enable_if_t<(shim::numbers<A, B, C>), int> = 0> \
   METAL_INLINE constexpr auto name(const A& a, const B& b, const C& c) { \
     using T = shim::agree_t<A, B, C>; \
     return shim::zip<T>([](T x, T y, T z) __attribute__((always_inline)) { return (T)(__VA_ARGS__); }, a, b, c); \
@@ -226,8 +221,7 @@ METAL_INLINE constexpr T absolute(T x) {
   METAL_ANY3(min3, shim::least(x, shim::least(y, z))) \
   METAL_ANY3(median3, shim::most(shim::least(x, y), shim::least(shim::most(x, y), z))) \
   METAL_ANY3(clamp, shim::least(shim::most(x, y), z)) \
-  template <class A> \
-    requires shim::numbers<A> \
+  template <class A, enable_if_t<(shim::numbers<A>), int> = 0> \
   METAL_INLINE constexpr auto abs(const A& a) { \
     return shim::map([](auto x) __attribute__((always_inline)) { return shim::absolute(x); }, a); \
   }
@@ -257,8 +251,7 @@ METAL_INLINE auto frexp(const A& a, R&& exponent) {
     return r;
   }
 }
-template <class A, class B>
-  requires shim::numbers<A, B>
+template <class A, class B, enable_if_t<(shim::numbers<A, B>), int> = 0>
 METAL_INLINE auto ldexp(const A& a, const B& k) {
   if constexpr (shim::vector<A>) {
     vec<shim::element_t<A>, shim::lanes<A>> r;
@@ -268,8 +261,7 @@ METAL_INLINE auto ldexp(const A& a, const B& k) {
   } else
     return (remove_cvref_t<A>)simt::math::ldexp((float)a, (int)k);
 }
-template <class A>
-  requires shim::numbers<A>
+template <class A, enable_if_t<(shim::numbers<A>), int> = 0>
 METAL_INLINE auto ilogb(const A& a) {
   return shim::map([](auto v) {
     int k;
@@ -364,8 +356,7 @@ METAL_INLINE constexpr T insert(T base, T part, uint at, uint count) {
 }
 }  // namespace shim
 #define METAL_INTEGER1(name, ...) \
-  template <class A> \
-    requires shim::numbers<A> \
+  template <class A, enable_if_t<(shim::numbers<A>), int> = 0> \
   METAL_INLINE constexpr auto name(const A& a) { \
     return shim::map([](auto x) __attribute__((always_inline)) { \
       using T = decltype(x); \
@@ -404,8 +395,7 @@ METAL_INLINE constexpr auto insert_bits(const A& base, const A& part, uint at, u
 
 // Relations.
 #define METAL_RELATION(name, ...) \
-  template <class A> \
-    requires shim::numbers<A> \
+  template <class A, enable_if_t<(shim::numbers<A>), int> = 0> \
   METAL_INLINE constexpr auto name(const A& a) { \
     return shim::map([](auto v) __attribute__((always_inline)) { \
       float x = (float)v; \
@@ -419,8 +409,7 @@ METAL_RELATION(isnormal, __builtin_fabsf(x) <= 3.402823466e+38f && __builtin_fab
 METAL_RELATION(signbit, __builtin_signbitf(x))
 #undef METAL_RELATION
 #define METAL_RELATION2(name, ...) \
-  template <class A, class B> \
-    requires shim::numbers<A, B> \
+  template <class A, class B, enable_if_t<(shim::numbers<A, B>), int> = 0> \
   METAL_INLINE constexpr auto name(const A& a, const B& b) { \
     using T = shim::agree_t<A, B>; \
     return shim::zip<T>([](T x, T y) __attribute__((always_inline)) { return (bool)(__VA_ARGS__); }, a, b); \
@@ -468,16 +457,14 @@ METAL_INLINE constexpr auto select(const A& a, const B& b, const C& c) {
 }
 
 // Geometry.
-template <class A, class B>
-  requires(shim::vector<A> && shim::vector<B>)
+template <class A, class B, enable_if_t<(shim::vector<A> && shim::vector<B>), int> = 0>
 METAL_INLINE constexpr auto dot(const A& a, const B& b) {
   using T = shim::agree_t<A, B>;
   T r = (T)a.e[0] * (T)b.e[0];
   for (int i = 1; i < shim::lanes<A>; ++i) r = (T)(r + (T)a.e[i] * (T)b.e[i]);
   return r;
 }
-template <class A, class B>
-  requires(shim::lanes<A> == 3 && shim::lanes<B> == 3)
+template <class A, class B, enable_if_t<(shim::lanes<A> == 3 && shim::lanes<B> == 3), int> = 0>
 METAL_INLINE constexpr auto cross(const A& a, const B& b) {
   using T = shim::agree_t<A, B>;
   return vec<T, 3>(a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x);

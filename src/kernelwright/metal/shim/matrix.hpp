@@ -15,19 +15,15 @@ struct matrix {
     for (int c = 0; c < C; ++c)
       for (int r = 0; r < R; ++r) columns[c].e[r] = c == r ? diagonal : (T)0;
   }
-  template <class... V>
-    requires(sizeof...(V) == C && C > 1 && (shim::vector<V> && ...))
+  template <class... V, enable_if_t<(sizeof...(V) == C && C > 1 && (shim::vector<V> && ...)), int> = 0>
   METAL_INLINE constexpr matrix(const V&... column) : columns{vec<T, R>(column)...} {}
-  template <class... S>
-    requires(sizeof...(S) == C * R && (shim::scalar<S> && ...))
+  template <class... S, enable_if_t<(sizeof...(S) == C * R && (shim::scalar<S> && ...)), int> = 0>
   METAL_INLINE constexpr matrix(const S&... element) {
     T all[C * R] = {(T)element...};
     for (int i = 0; i < C * R; ++i) columns[i / R].e[i % R] = all[i];
   }
-  template <class U>
-  METAL_INLINE constexpr explicit matrix(const matrix<U, C, R>& m)
-    requires(!__is_same(U, T))
-  {
+  template <class U, enable_if_t<!__is_same(U, T), int> = 0>
+  METAL_INLINE constexpr explicit matrix(const matrix<U, C, R>& m) {
     for (int c = 0; c < C; ++c) columns[c] = vec<T, R>(m.columns[c]);
   }
   METAL_INLINE constexpr vec<T, R>& operator[](int c) { return columns[c]; }
@@ -54,17 +50,17 @@ METAL_INLINE constexpr matrix<T, C, R> operator-(const matrix<T, C, R>& a) {
   for (int c = 0; c < C; ++c) r.columns[c] = -a.columns[c];
   return r;
 }
-template <class T, int C, int R, shim::scalar S>
+template <class T, int C, int R, class S, enable_if_t<shim::scalar<S>, int> = 0>
 METAL_INLINE constexpr matrix<T, C, R> operator*(const matrix<T, C, R>& a, S s) {
   matrix<T, C, R> r;
   for (int c = 0; c < C; ++c) r.columns[c] = a.columns[c] * (T)s;
   return r;
 }
-template <class T, int C, int R, shim::scalar S>
+template <class T, int C, int R, class S, enable_if_t<shim::scalar<S>, int> = 0>
 METAL_INLINE constexpr matrix<T, C, R> operator*(S s, const matrix<T, C, R>& a) {
   return a * s;
 }
-template <class T, int C, int R, shim::scalar S>
+template <class T, int C, int R, class S, enable_if_t<shim::scalar<S>, int> = 0>
 METAL_INLINE constexpr matrix<T, C, R>& operator*=(matrix<T, C, R>& a, S s) {
   return a = a * s;
 }

@@ -38,17 +38,17 @@ METAL_INLINE simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T value) {
   m.elements = {value, value};
   return m;
 }
-template <class T>
+template <class T, class P>
 METAL_INLINE void simdgroup_load(
-    simdgroup_matrix<T, 8, 8>& m, const auto* from, ulong per_row = 8, ulong2 origin = ulong2(0), bool transposed = false) {
+    simdgroup_matrix<T, 8, 8>& m, const P* from, ulong per_row = 8, ulong2 origin = ulong2(0), bool transposed = false) {
   simt::Matrix<T> r;
   from += transposed ? origin.x * per_row + origin.y : origin.y * per_row + origin.x;
   r.load(from, (simt::i64)per_row, transposed);
   m.elements = {r.element[0], r.element[1]};
 }
-template <class T>
+template <class T, class P>
 METAL_INLINE void simdgroup_store(
-    const simdgroup_matrix<T, 8, 8>& m, auto* to, ulong per_row = 8, ulong2 origin = ulong2(0), bool transposed = false) {
+    const simdgroup_matrix<T, 8, 8>& m, P* to, ulong per_row = 8, ulong2 origin = ulong2(0), bool transposed = false) {
   to += transposed ? origin.x * per_row + origin.y : origin.y * per_row + origin.x;
   shim::runtime(m).store(to, (simt::i64)per_row, transposed);
 }

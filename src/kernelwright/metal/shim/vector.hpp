@@ -43,11 +43,11 @@ inline constexpr int lanes = shape<remove_cvref_t<V>>::lanes;
 template <class V>
 using element_t = typename shape<remove_cvref_t<V>>::element;
 template <class V>
-concept vector = (lanes<V> > 0);
+inline constexpr bool vector = (lanes<V> > 0);
 template <class V>
-concept scalar = (lanes<V> == 0) && (is_arithmetic_v<remove_cvref_t<V>> || __is_enum(remove_cvref_t<V>));
+inline constexpr bool scalar = (lanes<V> == 0) && (is_arithmetic_v<remove_cvref_t<V>> || __is_enum(remove_cvref_t<V>));
 template <class V>
-concept scalar_like = !vector<V> && (scalar<V> || __is_convertible(V, float));
+inline constexpr bool scalar_like = !vector<V> && (scalar<V> || __is_convertible(V, float));
 
 template <class... P>
 inline constexpr int part_lanes = ((vector<P> ? lanes<P> : 1) + ... + 0);
@@ -83,24 +83,27 @@ using make_scalar_t = shim::element_t<V>;
 // Constructors: one scalar for all, an explicit conversion, any parts that add up to N.
 #define METAL_VECTOR_BODY(name, N) \
   METAL_INLINE name() = default; \
-  template <shim::scalar_like S> \
+  template <class S, enable_if_t<shim::scalar_like<S>, int> = 0> \
   METAL_INLINE constexpr name(S s) : e{} { \
     for (int i = 0; i < N; ++i) e[i] = shim::scalar_cast<T>(s); \
   } \
-  template <class U> \
-  METAL_INLINE constexpr explicit(!__is_same(U, T)) name(const vec<U, N>& v) \
-    requires(!__is_same(name, vec<U, N>)) \
-      : e{} { \
+  template <class U, enable_if_t<!__is_same(name, vec<U, N>) && __is_same(U, T), int> = 0> \
+  METAL_INLINE constexpr name(const vec<U, N>& v) : e{} { \
+    for (int i = 0; i < N; ++i) e[i] = v.e[i]; \
+  } \
+  template <class U, enable_if_t<!__is_same(U, T), int> = 0> \
+  METAL_INLINE constexpr explicit name(const vec<U, N>& v) : e{} { \
     for (int i = 0; i < N; ++i) e[i] = shim::scalar_cast<T>(v.e[i]); \
   } \
-  template <class U> \
-  METAL_INLINE constexpr explicit(!__is_same(U, T)) name(const packed_vec<U, N>& v) \
-    requires(!__is_same(name, packed_vec<U, N>)) \
-      : e{} { \
+  template <class U, enable_if_t<!__is_same(name, packed_vec<U, N>) && __is_same(U, T), int> = 0> \
+  METAL_INLINE constexpr name(const packed_vec<U, N>& v) : e{} { \
+    for (int i = 0; i < N; ++i) e[i] = v.e[i]; \
+  } \
+  template <class U, enable_if_t<!__is_same(U, T), int> = 0> \
+  METAL_INLINE constexpr explicit name(const packed_vec<U, N>& v) : e{} { \
     for (int i = 0; i < N; ++i) e[i] = shim::scalar_cast<T>(v.e[i]); \
   } \
-  template <class A, class B, class... Rest> \
-    requires(shim::part_lanes<A, B, Rest...> == N) \
+  template <class A, class B, class... Rest, enable_if_t<(shim::part_lanes<A, B, Rest...> == N), int> = 0> \
   METAL_INLINE constexpr name(const A& a, const B& b, const Rest&... rest) : e{} { \
     int at = 0; \
     put_part(at, a); \
@@ -258,14 +261,13 @@ struct pair {
   static constexpr int count = lanes<V>;
 };
 template <class A, class B>
-concept vector_operands = (vector<A> && vector<B> && lanes<A> == lanes<B>) || (vector<A> && scalar_like<B>) ||
+inline constexpr bool vector_operands = (vector<A> && vector<B> && lanes<A> == lanes<B>) || (vector<A> && scalar_like<B>) ||
                           (scalar_like<A> && vector<B>);
 
 }  // namespace shim
 
 #define METAL_OPERATOR(op) \
-  template <class A, class B> \
-    requires shim::vector_operands<A, B> \
+  template <class A, class B, enable_if_t<(shim::vector_operands<A, B>), int> = 0> \
   METAL_INLINE constexpr auto operator op(const A& a, const B& b) { \
     using T = typename shim::pair<A, B>::element; \
     constexpr int N = shim::pair<A, B>::count; \
@@ -273,8 +275,7 @@ concept vector_operands = (vector<A> && vector<B> && lanes<A> == lanes<B>) || (v
     for (int i = 0; i < N; ++i) r.e[i] = (T)(x.e[i] op y.e[i]); \
     return r; \
   } \
-  template <shim::vector A, class B> \
-    requires shim::vector_operands<A, B> \
+  template <class A, class B, enable_if_t<shim::vector<A>, int> = 0, enable_if_t<(shim::vector_operands<A, B>), int> = 0> \
   METAL_INLINE constexpr A& operator op##=(A& a, const B& b) { \
     a = remove_cvref_t<A>(a op b); \
     return a; \
@@ -292,8 +293,7 @@ METAL_OPERATOR(>>)
 #undef METAL_OPERATOR
 
 #define METAL_COMPARISON(op) \
-  template <class A, class B> \
-    requires shim::vector_operands<A, B> \
+  template <class A, class B, enable_if_t<(shim::vector_operands<A, B>), int> = 0> \
   METAL_INLINE constexpr auto operator op(const A& a, const B& b) { \
     using T = typename shim::pair<A, B>::element; \
     constexpr int N = shim::pair<A, B>::count; \
@@ -312,39 +312,39 @@ METAL_COMPARISON(&&)
 METAL_COMPARISON(||)
 #undef METAL_COMPARISON
 
-template <shim::vector A>
+template <class A, enable_if_t<shim::vector<A>, int> = 0>
 METAL_INLINE constexpr auto operator+(const A& a) {
   return shim::lift<shim::element_t<A>, shim::lanes<A>>(a);
 }
-template <shim::vector A>
+template <class A, enable_if_t<shim::vector<A>, int> = 0>
 METAL_INLINE constexpr auto operator-(const A& a) {
   vec<shim::element_t<A>, shim::lanes<A>> r;
   for (int i = 0; i < shim::lanes<A>; ++i) r.e[i] = (shim::element_t<A>)-a.e[i];
   return r;
 }
-template <shim::vector A>
+template <class A, enable_if_t<shim::vector<A>, int> = 0>
 METAL_INLINE constexpr auto operator~(const A& a) {
   vec<shim::element_t<A>, shim::lanes<A>> r;
   for (int i = 0; i < shim::lanes<A>; ++i) r.e[i] = (shim::element_t<A>)~a.e[i];
   return r;
 }
-template <shim::vector A>
+template <class A, enable_if_t<shim::vector<A>, int> = 0>
 METAL_INLINE constexpr auto operator!(const A& a) {
   vec<bool, shim::lanes<A>> r;
   for (int i = 0; i < shim::lanes<A>; ++i) r.e[i] = !a.e[i];
   return r;
 }
-template <shim::vector A>
+template <class A, enable_if_t<shim::vector<A>, int> = 0>
 METAL_INLINE constexpr A& operator++(A& a) {
   return a += (shim::element_t<A>)1;
 }
-template <shim::vector A>
+template <class A, enable_if_t<shim::vector<A>, int> = 0>
 METAL_INLINE constexpr auto operator++(A& a, int) {
   remove_cvref_t<A> before = a;
   a += (shim::element_t<A>)1;
   return before;
 }
-template <shim::vector A>
+template <class A, enable_if_t<shim::vector<A>, int> = 0>
 METAL_INLINE constexpr A& operator--(A& a) {
   return a -= (shim::element_t<A>)1;
 }
