@@ -14,21 +14,23 @@
 // Source of the method: Milakov and Gimelshein 2018 (arXiv 1805.02867); Dao et al. 2022 (arXiv 2205.14135).
 namespace attention {
 
+// KEYS, or COMPONENTS of v, are summed at once: twice as many sums in flight hide the latency of 4, and with two vectors
+// and a broadcast number beside them they must fit the registers, of which AVX2 has 16 (components of 8 at once took a
+// fifth longer there).
 #if defined(__AVX512F__)
-constexpr int LANES = 16;
+constexpr int LANES = 16, KEYS = 4, COMPONENTS = 8;
 #elif defined(__AVX2__)
-constexpr int LANES = 8;
+constexpr int LANES = 8, KEYS = 6, COMPONENTS = 4;
+#elif defined(__aarch64__)
+constexpr int LANES = 4, KEYS = 4, COMPONENTS = 8;
 #else
-constexpr int LANES = 4;
+constexpr int LANES = 4, KEYS = 6, COMPONENTS = 4;
 #endif
 typedef float Vector __attribute__((ext_vector_type(LANES)));
 typedef int32 Integers __attribute__((ext_vector_type(LANES)));
 
 // Two vectors of queries: each broadcast number then serves two fused operations.
 constexpr int ROWS = 2 * LANES;
-// Keys, or components of v, that are summed at once: 8 and 16 sums in flight hide the latency of 4.
-constexpr int KEYS = 4;
-constexpr int COMPONENTS = 8;
 // 128 keys of 32 rows are 16 kB of scores.
 constexpr int BLOCK = 128;
 
