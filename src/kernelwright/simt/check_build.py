@@ -21,6 +21,8 @@ from kernelwright.toolchain.features import arch
 __all__ = ["build_watched"]
 
 _TABLES = "tables.json"
+_TOLD = ("-g1", "-fdebug-compilation-dir=/-", "-DSIMT_WATCH")
+"""Lines for each instruction. Clang cuts from paths what they share with its own folder: this one shares nothing."""
 _OPTIMISED = ("-O1", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops")
 """Enough that a variable is a register, little enough that each access is still the user's own."""
 
@@ -33,7 +35,7 @@ def build_watched(unit: Unit, entries: Sequence[Entry], *, check: bool, count: b
     key = digest("simt", "watched", unit.digest, names, compiling.machine(), _own_digest())
 
     def make(folder: Path) -> tuple[dict, Iterable[Path]]:
-        raw, log, read = compiling.assemble(unit, entries, folder, ("-g1", "-DSIMT_WATCH"))
+        raw, log, read = compiling.assemble(unit, entries, folder, _TOLD)
         plain = assembly.without(raw, [f"simt_loop_{i}" for i in range(len(entries))])
         watched = check_ir.watch(compiling.optimised(plain, folder, _OPTIMISED), f"{Path(__file__).parents[1]}/")
         object_file = compiling.to_object(watched.text, folder, fibers=True, as_it_is=True)

@@ -82,7 +82,8 @@ _LABEL = re.compile(r'^("[^"]+"|[\w.$-]+):')
 _RESULT = re.compile(r'^(%[\w.$"-]+) = ')
 _DEBUG = re.compile(r"!dbg !(\d+)")
 _CALL = re.compile(r'\bcall\b[^@(]*?(?:\([^@]*\) )?@("[^"]+"|[\w.$]+)\(')
-_POINTER = re.compile(r'(%[\w.$-]+|%"[^"]+"|@[\w.$]+|@"[^"]+"|(?:getelementptr|inttoptr)\b.*)$')
+_OPERAND = re.compile(r'%[\w.$-]+|%"[^"]+"|@[\w.$]+|@"[^"]+"|(?<!\w)(?:null|poison)\b')
+_EXPRESSION = re.compile(r"\b(?:getelementptr|inttoptr|addrspacecast)\b[^(]*")
 _ALIGN = re.compile(r"\balign (\d+)")
 _FLOAT = re.compile(r"\bf(?:add|sub|mul|div|rem)\b(?: (?:fast|nnan|ninf|nsz|arcp|contract|afn|reassoc))* (.+)$")
 _FUSED = re.compile(r"@llvm\.(?:fma|fmuladd)\.(?:v(\d+))?")
@@ -355,13 +356,15 @@ class _Pass:
         if name.startswith(("llvm.memcpy", "llvm.memmove", "llvm.memset")) and not self.debug.runtimes(mark):
             given = _parts(arguments[1 : _closing(arguments, 0)])
             count = given[2].split()[-1]
-            pointers = [(_pointer(given[0]), "write")]
-            if not name.startswith("llvm.memset"):
-                pointers.insert(0, (_pointer(given[1]), "read"))
-            for pointer, kind in pointers:
-                if pointer not in own:
-                    number = self.site(kind, 0, 1, mark)
-                    yield f"  call void @simt_watch_bytes(ptr {pointer}, i64 {count}, i32 {number})"
+            sides = (
+                [(given[0], "write")] if name.startswith("llvm.memset") else [(given[1], "read"), (given[0], "write")]
+            )
+            for side, kind in sides:
+                if (pointer := _pointer(side)) in own:
+                    continue
+                align = int(found[1]) if (found := _ALIGN.search(side)) else 1
+                number = self.site(kind, int(count) if count.isdigit() else 0, align, mark)
+                yield f"  call void @simt_watch_bytes(ptr {pointer}, i64 {count}, i32 {number})"
         elif name == "simt_wait_group":
             yield self.at_site("barrier", 0, 0, mark)
 
@@ -414,9 +417,11 @@ class _Pass:
 
 
 def _pointer(part: str) -> str:
-    """The pointer in an operand, without its type and attributes."""
-    match = _POINTER.search(part)
-    return match[1] if match else part.split()[-1]
+    """The pointer in an operand, without its type, attributes and ordering."""
+    if expression := _EXPRESSION.search(part):
+        return part[expression.start() : _closing(part, expression.end()) + 1]
+    match = _OPERAND.search(part)
+    return match[0] if match else "null"
 
 
 def _blocks(lines: list[str]) -> Iterator[list[str]]:
