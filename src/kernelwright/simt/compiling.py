@@ -36,6 +36,8 @@ FLAGS = (
     "-fno-color-diagnostics",
     "-ferror-limit=12",
     "-Werror=date-time",
+    "-mllvm",
+    "-inline-threshold=5000",  # as GPU compilers do: a call would keep matrices in memory
 )
 """Of every compilation here. Contraction over statements is what GPU compilers do; a Unit's own flags come after."""
 

@@ -10,21 +10,24 @@ from collections.abc import Iterator
 
 _ONE = "simt_matrix_product"
 _MANY = "simt_matrix_products"
+_NO_ORDER = "simt_wait_none"
 _MOST = 64
 """Products in one meeting (runtime/products.cpp)."""
 
-_PAIR = "(?:double|<2 x float>)"  # what the calling conventions make of two floats
-_VALUE = r"(?:noundef )?(%[\w.-]+|[^,%()]+)"
+_VALUE = r"float (?:noundef )?([^,()]+)"
 _PRODUCT = re.compile(
-    rf"^  (%[\w.-]+) = (?:tail |notail )?call [^@]*?({_PAIR}) @{_ONE}"
-    rf"\({_PAIR} {_VALUE}, {_PAIR} {_VALUE}, {_PAIR} {_VALUE}\)"
+    r"^  (%[\w.-]+) = (?:tail |notail )?call (?:\w+ )*?"
+    rf'(<2 x float>|\[2 x float\]|{{ float, float }}|%[\w.:"]+) @{_ONE}\({", ".join([_VALUE] * 6)}\)'
 )
 _RESULT = re.compile(r"^  (%[\w.-]+) = ([\w.]+)")
+_WRITES = re.compile(
+    r"^  (?:store|fence|br|switch|ret)\b|^  (?:%[\w.-]+ = )?(?:atomicrmw|cmpxchg|(?:\w+ )?call (?!.*@llvm\.))"
+)
 _LOCAL = re.compile(r"%[\w.-]+")
 _PURE = frozenset(
     {"bitcast", "extractelement", "insertelement", "shufflevector", "fadd", "fsub", "fmul", "fneg", "fdiv", "fptrunc"}
     | {"fpext", "select", "fcmp", "trunc", "zext", "sext", "add", "sub", "mul", "and", "or", "xor", "shl", "lshr"}
-    | {"ashr", "icmp", "getelementptr", "freeze"}
+    | {"ashr", "icmp", "getelementptr", "freeze", "extractvalue", "insertvalue"}
 )
 
 
@@ -52,11 +55,32 @@ def joined(text: str) -> str:
 def _function(lines: list[str]) -> list[str]:
     block = _Block()
     out: list[str] = []
-    for line in lines:
+    for line in _without_idle_barriers(lines):
         out += block.take(line)
     if not block.most:
         return lines
-    return _named(out, f"  %simt.products = alloca [{3 * block.most} x i64], align 32")
+    return _named(out, f"  %simt.products = alloca [{6 * block.most} x float], align 32")
+
+
+def _without_idle_barriers(lines: list[str]) -> list[str]:
+    """Without the barriers of a SIMD group that order no memory, where from wait to wait no memory is written."""
+    out: list[str] = []
+    quiet = False  # since the last wait of this block nothing was written
+    barrier: int | None = None  # such a barrier, if it goes should nothing be written until the next wait
+    for line in lines:
+        if f"@{_NO_ORDER}(" in line:
+            if quiet and barrier is not None:
+                out[barrier] = ""
+            barrier = len(out) if quiet else None
+            quiet = True
+        elif "@simt_" in line and " call " in line:
+            if barrier is not None:
+                out[barrier] = ""
+            barrier, quiet = None, True
+        elif not line.startswith("  ") or _WRITES.match(line):
+            barrier, quiet = None, False
+        out.append(line)
+    return [line for line in out if line]
 
 
 def _named(lines: list[str], first: str) -> list[str]:
@@ -97,8 +121,7 @@ class _Block:
             else:
                 yield line
         else:
-            memory = (result and result[2] == "load") or line.startswith("  store ")
-            if self._products and (not memory or used & self._names):
+            if self._products and (not (result and result[2] == "load") or used & self._names):
                 yield from self._meet()
             yield line
 
@@ -112,13 +135,13 @@ class _Block:
             self._meetings += 1
             name = f"%simt.products.{self._meetings}"
             for i, product in enumerate(products):
-                for j in range(3):
-                    at = f"{name}.{3 * i + j}"
-                    yield f"  {at} = getelementptr inbounds i64, ptr %simt.products, i64 {3 * i + j}"
-                    yield f"  store {product[2]} {product[3 + j]}, ptr {at}, align 8"
+                for j in range(6):
+                    at = f"{name}.{6 * i + j}"
+                    yield f"  {at} = getelementptr inbounds float, ptr %simt.products, i64 {6 * i + j}"
+                    yield f"  store float {product[3 + j]}, ptr {at}, align 4"
             yield f"  call void @{_MANY}(ptr %simt.products, i32 {count}) convergent nomerge"
             for i, product in enumerate(products):
-                yield f"  {product[1]} = load {product[2]}, ptr {name}.{3 * i + 2}, align 8"
+                yield f"  {product[1]} = load {product[2]}, ptr {name}.{6 * i + 4}, align 8"
         yield from self._after
         self._after = []
         self._names = set()

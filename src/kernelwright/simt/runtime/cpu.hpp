@@ -89,9 +89,10 @@ struct Worker {
 extern "C" {
 __attribute__((convergent, nomerge)) void simt_wait_group();
 __attribute__((convergent, nomerge)) void simt_wait_simd(void (*complete)(Simd&, u64));
-__attribute__((convergent, nomerge, const)) float __attribute__((ext_vector_type(2)))
-simt_matrix_product(float __attribute__((ext_vector_type(2))) a, float __attribute__((ext_vector_type(2))) b,
-                    float __attribute__((ext_vector_type(2))) c);
+__attribute__((convergent, nomerge)) void simt_wait_none();
+// Scalars, not vectors of two: calling conventions make a double of those, and then matrices stay in memory.
+__attribute__((convergent, nomerge, const)) Pair simt_matrix_product(float a0, float a1, float b0, float b1, float c0,
+                                                                     float c1);
 // The same for a runtime function that stands between the kernel's call, at `site`, and the wait.
 void simt_wait_at(void (*complete)(Simd&, u64), const void* site);
 void simt_run_fibers(Launch*, Worker*, void (*body)(Group&, Fiber&));
@@ -225,7 +226,13 @@ SIMT_INLINE void group_barrier(u32 flags = 0) {
 #else
 SIMT_INLINE void group_barrier(u32 = 0) { simt_wait_group(); }
 #endif
-SIMT_INLINE void simd_barrier(u32 = 0) { simt_wait_simd(nullptr); }
+// Without flags it orders no memory: matrices.py drops it where nothing between its neighbours could tell.
+SIMT_INLINE void simd_barrier(u32 flags = 0) {
+#ifndef SIMT_WATCH
+  if (!flags) return simt_wait_none();
+#endif
+  simt_wait_simd(nullptr);
+}
 SIMT_INLINE void fence(int = 0, int = 0) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
 template <class T>
@@ -294,10 +301,8 @@ SIMT_INLINE T scan_exclusive(T v, T first) {
 
 // Both matrices' own element pairs; conversion to float is exact for every element type.
 template <class A, class B>
-SIMT_INLINE float __attribute__((ext_vector_type(2)))
-matrix_product(const A* a, const B* b, float __attribute__((ext_vector_type(2))) c) {
-  using Pair = float __attribute__((ext_vector_type(2)));
-  return simt_matrix_product(Pair{float(a[0]), float(a[1])}, Pair{float(b[0]), float(b[1])}, c);
+SIMT_INLINE Pair matrix_product(const A* a, const B* b, Pair c) {
+  return simt_matrix_product(float(a[0]), float(a[1]), float(b[0]), float(b[1]), c.x, c.y);
 }
 
 // The first use of a library's thread-local variables in a thread allocates them, and glibc before 2.40 loses vector

@@ -21,8 +21,6 @@ struct Launch {
   Position grid, group, groups;
 };
 
-using f32x2 = float __attribute__((ext_vector_type(2)));
-
 namespace warp {
 
 SIMT_INLINE u32 physical(u32 l) { return (l & 17) | (l >> 1 & 3) << 2 | (l >> 3 & 1) << 1; }
@@ -205,7 +203,7 @@ SIMT_INLINE Sums multiply_tf32(u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1, S
 
 // Three products of rounded parts carry float's accuracy but for its last bits: a = high + low, b = high + low, and
 // low * low is too small to see. The tensor core takes sixteen rows, so low * high rides along in the lower eight.
-SIMT_INLINE f32x2 multiply_f32(float a0, float a1, float b0, float b1, f32x2 c) {
+SIMT_INLINE Pair multiply_f32(float a0, float a1, float b0, float b1, Pair c) {
   u32 highs = bits(b0) >> 16 | (bits(b1) & 0xffff0000), lows = (bits(b0) & 0xffff) | bits(b1) << 16;
   highs = transposed(highs), lows = transposed(lows);
   float t0 = __builtin_bit_cast(float, highs << 16 | (lows & 0xffff));
@@ -216,7 +214,7 @@ SIMT_INLINE f32x2 multiply_f32(float a0, float a1, float b0, float b1, f32x2 c) 
   Sums s{{c.x, c.y}, {0, 0}};
   s = multiply_tf32(a0_high, a1_high, a0_low, a1_low, b0_high, b1_high, s);
   s = multiply_tf32(a0_high, a1_high, 0, 0, b0_low, b1_low, s);
-  return f32x2{s.upper[0] + s.lower[0], s.upper[1] + s.lower[1]};
+  return Pair{s.upper[0] + s.lower[0], s.upper[1] + s.lower[1]};
 }
 
 template <class T>
@@ -224,7 +222,7 @@ SIMT_INLINE u32 packed(T x, T y) {
   return u32(__builtin_bit_cast(u16, x)) | u32(__builtin_bit_cast(u16, y)) << 16;
 }
 template <class T>
-SIMT_INLINE f32x2 multiply_16(T a0, T a1, T b0, T b1, f32x2 c) {
+SIMT_INLINE Pair multiply_16(T a0, T a1, T b0, T b1, Pair c) {
   u32 x = packed(a0, a1), y = transposed(packed(b0, b1));
   float d0, d1, d2, d3;
   if constexpr (__is_same(T, f16))
@@ -235,7 +233,7 @@ SIMT_INLINE f32x2 multiply_16(T a0, T a1, T b0, T b1, f32x2 c) {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %9};"
         : "=f"(d0), "=f"(d1), "=f"(d2), "=f"(d3)
         : "r"(x), "r"(0), "r"(y), "f"(c.x), "f"(c.y), "f"(0.0f));
-  return f32x2{d0, d1};
+  return Pair{d0, d1};
 }
 
 // Whether the compiler sees that `v` was converted from a T, so that nothing is lost on the way back.
@@ -250,7 +248,7 @@ SIMT_INLINE bool is_from(float v) {
 // Kernels convert halves to float before they multiply; the product of halves is exact all the same, and eight times as
 // fast. In the float product infinities come out as NaN: infinity - infinity is their low part.
 template <class A, class B>
-SIMT_INLINE f32x2 matrix_product(const A* a, const B* b, f32x2 c) {
+SIMT_INLINE Pair matrix_product(const A* a, const B* b, Pair c) {
   float a0 = float(a[0]), a1 = float(a[1]), b0 = float(b[0]), b1 = float(b[1]);
   if (warp::is_from<f16>(a0) && warp::is_from<f16>(a1) && warp::is_from<f16>(b0) && warp::is_from<f16>(b1))
     return warp::multiply_16(f16(a0), f16(a1), f16(b0), f16(b1), c);

@@ -245,6 +245,7 @@ SIMT_INLINE void wait(void (*complete)(Simd&, u64), const void* site) {
 extern "C" {
 
 void simt_wait_simd(void (*complete)(Simd&, u64)) { wait(complete, __builtin_return_address(0)); }
+void simt_wait_none() { wait(nullptr, __builtin_return_address(0)); }
 void simt_wait_at(void (*complete)(Simd&, u64), const void* site) { wait(complete, site); }
 
 void simt_wait_group() {

@@ -6,8 +6,6 @@
 
 namespace simt {
 
-using f32x2 = float __attribute__((ext_vector_type(2)));
-
 template <class T>
 struct Matrix {
   T element[2];
@@ -39,7 +37,7 @@ struct Matrix {
 // a * b + c. Sums are formed in float and rounded to D at the end.
 template <class D, class A, class B, class C>
 SIMT_INLINE Matrix<D> multiply_accumulate(const Matrix<A>& a, const Matrix<B>& b, const Matrix<C>& c) {
-  f32x2 d = matrix_product<A, B>(a.element, b.element, f32x2{float(c.element[0]), float(c.element[1])});
+  Pair d = matrix_product<A, B>(a.element, b.element, Pair{float(c.element[0]), float(c.element[1])});
   return {{D(d.x), D(d.y)}};
 }
 

@@ -8,7 +8,7 @@ using f32x8 = float __attribute__((ext_vector_type(8)));
 
 // What a lane gives for one product and takes back, as merged by matrices.py: pairs of a, b, c; the result replaces c.
 struct Operands {
-  f32x2 a, b, c;
+  Pair a, b, c;
 };
 struct Waiting {
   Operands* list;
@@ -70,8 +70,9 @@ __attribute__((convergent, nomerge)) void simt_matrix_products(Operands* list, u
   simt_wait_at(&complete_products, __builtin_return_address(0));
 }
 
-__attribute__((convergent, nomerge)) f32x2 simt_matrix_product(f32x2 a, f32x2 b, f32x2 c) {
-  Operands o{a, b, c};
+__attribute__((convergent, nomerge)) Pair simt_matrix_product(float a0, float a1, float b0, float b1, float c0,
+                                                              float c1) {
+  Operands o{{a0, a1}, {b0, b1}, {c0, c1}};
   Fiber& f = fiber::self();
   Waiting w{&o, 1};
   __builtin_memcpy(f.simd->in[f.lane], &w, sizeof w);

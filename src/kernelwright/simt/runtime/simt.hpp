@@ -60,6 +60,11 @@ struct Position {
   u32 x, y, z;
 };
 
+// A lane's two elements of a matrix.
+struct Pair {
+  float x, y;
+};
+
 // How a Position becomes the type of an entry's parameter. Scalars take x; a front end specialises it for its vectors.
 template <class T>
 struct As {
