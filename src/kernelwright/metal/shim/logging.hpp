@@ -87,7 +87,7 @@ inline void put(Line& line, char letter, const A& a) {
       line.put('-');
       line.put_unsigned((ulong)-(long)a);
     }
-  } else if constexpr (is_pointer_v<remove_cvref_t<A>>) {
+  } else if constexpr (is_pointer_v<remove_cvref_t<A>> || is_array_v<A>) {
     if (letter == 's')
       for (const char* s = (const char*)a; *s; ++s) line.put(*s);
     else

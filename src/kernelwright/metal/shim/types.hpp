@@ -30,6 +30,16 @@ using intptr_t = long;
 using half = _Float16;
 using bfloat = __bf16;
 
+// Rounding to bfloat is a call on processors without an instruction for it, and nothing else here defines the function.
+#ifndef SIMT_CUDA
+extern "C" SIMT_EXPORT __attribute__((weak, used)) inline bfloat __truncsfbf2(float value) {
+  uint bits = __builtin_bit_cast(uint, value);
+  ushort top = (ushort)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+  if (value != value) top = (ushort)(bits >> 16 | 0x40);
+  return __builtin_bit_cast(bfloat, top);
+}
+#endif
+
 namespace metal {
 
 using ::bfloat;
