@@ -153,6 +153,14 @@ def test_instances_by_host_name(instance: str) -> None:
     assert (entry.name, entry.function) == ("k_f32", "k<float>")
 
 
+def test_an_instance_told_by_its_parameters_alone() -> None:
+    (entry,) = done(
+        "template <int N> kernel void k(device Of<N>* a, uint i [[thread_position_in_grid]]) {}\n"
+        'template [[host_name("k2")]] kernel void k(device Of<2>* a, uint i [[thread_position_in_grid]]);'
+    ).entries
+    assert entry.function == "*static_cast<void (*)(device Of < 2 > * a , uint i)>(&k)"
+
+
 def test_function_constants() -> None:
     text = (
         "constant bool flag [[function_constant(300 + 1)]];\nconstant float scale [[function_constant(2)]];\n"

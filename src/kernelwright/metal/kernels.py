@@ -40,14 +40,14 @@ class Kernel:
 class Instance:
     """An instantiation under a name of its own. `function` is a C++ expression, `template` the name of its kernel.
 
-    `overloaded`: the function is told from others of its name by its parameters alone. `at`: the token it starts with.
+    `types` are its parameters where they alone say which function it is. `at` is the token it starts with.
     """
 
     name: str
     template: str
     path: str
     function: str
-    overloaded: bool
+    types: str | None
     at: int
 
 
@@ -87,6 +87,8 @@ def entries(tokens: Tokens, kernels: dict[str, list[Kernel]], instances: list[In
                 "give them names of their own",
             )
         function = f"{instance.path}{instance.function}"
+        if instance.types is not None:
+            function = f"*static_cast<void (*)({instance.types})>(&{function})"
         found[instance.name] = Entry(instance.name, function, kernel.parameters, 0, kernel.max_threads)
     return tuple(found.values())
 

@@ -261,11 +261,17 @@ class _Translation:
                 template,
                 path,
                 tokens.text(first, last),
-                types is not None and tokens[last] != ">",
+                None if types is None or tokens[last] == ">" else self._types(types),
                 tokens.after(start - 1),
             )
         )
         tokens.blank(start, end)
+
+    def _types(self, bracket: int) -> str:
+        """The parameters behind `bracket` as C++ has them."""
+        tokens = self.tokens
+        kept = words(tokens, bracket + 1, tokens.closing(bracket) - 1)
+        return " ".join(tokens.items[i] for i in kept if tokens.items[i] and tokens[i] != "thread")
 
     # Function constants.
 
