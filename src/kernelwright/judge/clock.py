@@ -59,7 +59,7 @@ _COPIED_US = 200.0
 """The calls whose results are copied take about so long together, ..."""
 _COPIED_BYTES = 1 << 19
 """... and have no more results than this; one call at the least."""
-_MOST_COPIED = 64
+_MOST_COPIED = 32
 _PLAIN_WAKE_US = 60.0
 _PLAIN_GBS = 1.0
 """Without a trusted session: what waking a child for copying, and the copying, may take."""
@@ -94,8 +94,8 @@ class Turns:
     charged_us: float = 0.0
     """What each sample contains for work put off."""
     late_us: float = 0.0
-    """How much longer copying took, in each single window, than the slowest of a trusted session and than any order of
-    the results in memory explains, ..."""
+    """How much longer copying usually took, waiting not counted, than the slowest of a trusted session and than any
+    order of the results in memory explains, ..."""
     copied: int = 0
     """... for the results of so many calls."""
     discarded: int = 0
@@ -122,7 +122,8 @@ class _Lane:
     long_us: list[float] = field(default_factory=list)
     copy_us: list[float] = field(default_factory=list)
     ready_us: list[float] = field(default_factory=list)
-    """The same without the time that the child stood in line for a processor: it may have brought that on itself."""
+    """The same without the time that child and judge stood in line for a processor. It convicts and is not charged: a
+    child can make itself wait."""
     single_us: list[float] = field(default_factory=list)
     empty_us: list[float] = field(default_factory=list)
     discarded: int = 0
@@ -154,7 +155,7 @@ def time_turns(
     rounds: int = 11,
     keep: int = 3,
     window_us: float = 1000.0,
-    memory_bytes: int = 512 << 20,
+    memory_bytes: int = 256 << 20,
     budget_s: float = 30.0,
     enough: float = 0.0,
 ) -> tuple[Turns, ...]:
@@ -329,16 +330,21 @@ def _measure(
         lane.guards &= window.guards
         if not _disturbed(window):
             return window
-        if best is None or window.waited_us + window.own_us < best.waited_us + best.own_us:
+        if best is None or _disturbance_us(window) < _disturbance_us(best):
             best = window
         if attempt < repeats:
             lane.discarded += 1
     return best
 
 
+def _disturbance_us(window: Window) -> float:
+    return window.waited_us + window.copy_waited_us + window.own_us
+
+
 def _disturbed(window: Window) -> bool:
     """Whether the child stood in line for a processor, or this process computed while it should have waited."""
-    return window.waited_us > 100 + 0.1 * window.forward_us or window.own_us > 500 + 0.1 * window.forward_us
+    waited = window.waited_us > 100 + 0.1 * window.forward_us or window.copy_waited_us > 100 + 0.1 * window.copy_us
+    return waited or window.own_us > 500 + 0.1 * window.forward_us
 
 
 def _conclude(
@@ -372,7 +378,7 @@ def _lateness(lane: _Lane, plain: list[list[float]], size: int, copied: int, siz
     if late < scatter and late < _WAIVED * copied * median(lane.long_us) / size:
         late = 0.0
     slowest_us = max(max(copies) for copies in plain) + copied * size_bytes / (_SCATTERED_GBS * 1e3)
-    return late, max(0.0, min(lane.ready_us) - slowest_us)
+    return late, max(0.0, median(lane.ready_us) - slowest_us)
 
 
 def _turns(lane: _Lane, empty_us: float, charged: float, calls: int, copied: int, alone: bool) -> Turns:

@@ -100,7 +100,7 @@ class Evidence:
     charged_us: float = 0.0
     """Part of the timing: what copying the results of a call out cost beyond a plain copy."""
     late_us: float = 0.0
-    """How much longer copying took, in each single window, than any order of the results in memory explains, ..."""
+    """How much longer copying usually took than any order of the results in memory explains, ..."""
     late_calls: int = 0
     """... for the results of so many calls."""
     disturbed: int = 0

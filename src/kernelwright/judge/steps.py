@@ -173,7 +173,7 @@ class Window:
     """Calls, of those copied, of which some input was changed."""
     guards: bool = True
     waited_us: float = 0.0
-    """How long the child's threads stood ready without a processor: others were using it."""
+    """How long the child's threads, and the judge's own, stood ready without a processor: others were using it."""
     copy_waited_us: float = 0.0
     """The same while results were copied."""
     own_us: float = 0.0

@@ -140,7 +140,7 @@ class Wire:
         return self.peak
 
     def waited_ns(self) -> int:
-        """How long its threads have stood in line for a processor so far; 0 where not known."""
+        """How long its threads, and this one, have stood in line for a processor so far; 0 where not known."""
         if sys.platform != "linux":
             return 0
         try:
@@ -149,7 +149,9 @@ class Wire:
             return 0
         for ended in self._schedstats.keys() - threads:
             os.close(self._schedstats.pop(ended))
-        return sum(self._waited_ns(thread) for thread in threads)
+        with open("/proc/thread-self/schedstat", "rb") as own:
+            mine = int(own.read().split()[1])
+        return mine + sum(self._waited_ns(thread) for thread in threads)
 
     def _waited_ns(self, thread: str) -> int:
         try:

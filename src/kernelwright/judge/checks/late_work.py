@@ -10,7 +10,7 @@ _SHARE = 0.5
 class LateWorkCheck:
     """Copying the results out costs no more than a plain copy. Which calls' results are wanted is told when the clock
     has stopped, so who puts work off does all of it then, for those; its share is added to the time of each call. Where
-    it is a large part of that time, in every window, and no disturbance, the claim is rejected.
+    it is a large part of that time, and no disturbance, the claim is rejected.
     """
 
     name = "late_work"
