@@ -82,10 +82,10 @@ def test_object_and_pointer_in_one_declaration_are_refused() -> None:
         ("0xFF", "0xFF"),
         ("1.0h", "((half)1.0f)"),
         ("2.5bf", "((bfloat)2.5f)"),
-        ("static_cast<half>(x)", "metal::shim::cast<half>(x)"),
+        ("static_cast<half>(x)", "::metal::shim::cast<half>(x)"),
         ("thread float* q = p;", "float* q = p;"),
-        ("float4 v = {1, 2};", "float4 v = metal::shim::listed<float4>(1, 2);"),
-        ("x = c ? a[i] : b;", "x = c ? metal::shim::read->*a[i] : metal::shim::read->*b;"),
+        ("float4 v = {1, 2};", "float4 v = ::metal::shim::listed<float4>(1, 2);"),
+        ("x = c ? a[i] : b;", "x = c ? ::metal::shim::read->*a[i] : ::metal::shim::read->*b;"),
         ("x = c ? 1 : -y;", "x = c ? 1 : -y;"),
     ],
 )

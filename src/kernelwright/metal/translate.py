@@ -445,7 +445,7 @@ class _Translation:
             elif _VECTOR.fullmatch(token):
                 self._listed(index)
             elif token == "static_cast":
-                items[index] = "metal::shim::cast"
+                items[index] = "::metal::shim::cast"
             elif token == "is_function_constant_defined":
                 self._defined(index)
         for index in tokens.significant:
@@ -490,7 +490,7 @@ class _Translation:
         for operand in (tokens.after(index), tokens.after(at)):
             now = tokens.items[operand] if operand < len(tokens) else ""
             if tokens.word(operand) in ("*", "(") or (now[:1].isidentifier() and now not in _NO_OBJECTS):
-                tokens.items[operand] = f"metal::shim::read->*{now}"
+                tokens.items[operand] = f"::metal::shim::read->*{now}"
 
     def _listed(self, index: int) -> None:
         """`float4 v = {a, b}` may leave parts out, which a constructor may not."""
@@ -499,7 +499,7 @@ class _Translation:
         equals = tokens.after(name)
         brace = tokens.after(equals)
         if tokens.word(name).isidentifier() and tokens.word(equals) == "=" and tokens.word(brace) == "{":
-            tokens.items[brace] = f"metal::shim::listed<{tokens[index]}>("
+            tokens.items[brace] = f"::metal::shim::listed<{tokens[index]}>("
             tokens.items[tokens.closing(brace)] = ")"
 
     def _defined(self, index: int) -> None:
