@@ -47,7 +47,7 @@ def joined(text: str) -> str:
                 body = None
         else:
             result.append(line)
-    if not any(line.startswith("declare") and f"@{_MANY}(" in line for line in result):
+    if any(f"call void @{_MANY}(" in line for line in result):
         result.append(f"declare void @{_MANY}(ptr, i32) convergent nomerge")
     return "\n".join(result) + "\n"
 
