@@ -41,7 +41,7 @@ def body(statement: str) -> str:
 def test_an_object_in_threadgroup_memory_is_shared(statement: str) -> None:
     text = body(statement)
     assert "SIMT_GROUP" in text and "threadgroup" in text.split("SIMT_GROUP")[1]
-    assert "static_assert(sizeof(s) <= 32768" in text and "static threadgroup" not in text
+    assert "METAL_GROUP_MEMORY(sizeof(s))" in text and "static threadgroup" not in text
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_pointer_to_it_is_not(statement: str) -> None:
 
 def test_group_memory_adds_up_over_a_body() -> None:
     text = body("threadgroup float a[9]; threadgroup float b[9];")
-    assert "static_assert(sizeof(a) + sizeof(b) <= 32768" in text
+    assert "METAL_GROUP_MEMORY(sizeof(a) + sizeof(b))" in text
 
 
 def test_object_and_pointer_in_one_declaration_are_refused() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.home import home
+from kernelwright.metal import rules
 from kernelwright.metal.constants import Constants
 from kernelwright.metal.kernels import Constant
 from kernelwright.metal.preprocess import SHIM, preprocess
@@ -28,6 +29,7 @@ FLAGS = (
     "-aux-triple",
     "-Xclang",
     "x86_64-linux-gnu",
+    f"-DMETAL_GROUP_MEMORY_BYTES={rules.GROUP_MEMORY_BYTES}",
     "-Wno-everything",
 )
 """What the shim needs of clang. The user's own warnings would tell of words that we put there."""

@@ -393,8 +393,7 @@ class _Translation:
             outer.append(name)
         measured = outer if self._depth(first, index) == 1 else [*outer, name]
         sizes = " + ".join(f"sizeof({each})" for each in measured)
-        limit = rules.GROUP_MEMORY_BYTES
-        tokens.items[end] = f'; static_assert({sizes} <= {limit}, "more than {limit >> 10} KB of threadgroup memory");'
+        tokens.items[end] = f"; METAL_GROUP_MEMORY({sizes})"
 
     def _depth(self, first: int, index: int) -> int:
         tokens = self.tokens

@@ -124,7 +124,7 @@ def verify(unit: Unit, entry_names: Iterable[str] | None = None) -> str:
     wanted = None if entry_names is None else set(entry_names)
     entries = [entry for entry in unit.entries if wanted is None or entry.name in wanted]
     with tempfile.TemporaryDirectory(prefix="kernelwright-simt-") as scratch:
-        return _front(unit, entries, Path(scratch).resolve(), ("-fsyntax-only",))
+        return _front(unit, entries, Path(scratch).resolve(), ("-fsyntax-only", "-DSIMT_VERIFY"))
 
 
 def assemble(

@@ -9,7 +9,14 @@
 #define device __attribute__((opencl_global_device))
 #define constant const __attribute__((opencl_global_host))
 #define threadgroup __attribute__((opencl_local))
-#define METAL_INLINE inline __attribute__((always_inline))
+// Stands behind the objects that a body has in threadgroup memory. A kernel with too much of it is refused when it is
+// built; a source may hold some that are never built, as MLX's attention does.
+#ifdef SIMT_VERIFY
+#define METAL_GROUP_MEMORY(...)
+#else
+#define METAL_GROUP_MEMORY(...) \
+  static_assert((__VA_ARGS__) <= METAL_GROUP_MEMORY_BYTES, "more threadgroup memory than 32 KB");
+#endif
 
 using uchar = unsigned char;
 using ushort = unsigned short;
