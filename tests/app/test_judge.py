@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,18 @@ def test_what_is_no_candidate_is_told(tmp_path: Path) -> None:
     (tmp_path / "c.py").write_text("class ModelNew:\n  def\n")
     with pytest.raises(UsageError, match=r"c\.py, line 2: invalid syntax"):
         read_candidate(tmp_path / "c.py", PROBLEM, "cpu")
+
+
+def test_a_survey_needs_no_candidate(call, net: Path) -> None:
+    code, out, err = call("judge", f"{net}:Net", "--survey", "--target", "cpu", "--json", "-")
+    assert code == 0, err
+    told = json.loads(out)
+    assert not told["degenerate"] and told["sentence"]
+    assert {item["name"] for item in told["impostors"]} >= {"zeros", "a constant"}
+    code, out, _ = call("judge", f"{net}:Net", "--survey", "--target", "cpu")
+    assert code == 0 and "is rejected on" in out and "zeros" in out
+
+
+def test_without_a_candidate_or_a_survey_there_is_nothing_to_do(call, net: Path) -> None:
+    code, _, err = call("judge", f"{net}:Net", "--target", "cpu")
+    assert code == 2 and "--survey" in err

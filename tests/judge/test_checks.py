@@ -8,6 +8,7 @@ from kernelwright.judge.evidence import Call, Difference, Evidence, Output
 from kernelwright.judge.hearing import checks
 from kernelwright.plugins import find, members
 from kernelwright.records import Case, Status, Timing, Weight
+from kernelwright.targets.surroundings import Change
 
 RIGHT = Output((4, 3), "float32", (4, 3), "float32", difference=Difference(12, worst=0.25))
 OFF = replace(RIGHT, difference=Difference(12, 5, 0, 0, 0, (2, 1), 1.0, 1.5, 0.001, 500.0))
@@ -28,6 +29,9 @@ def evidence(*calls, **more):
 def timing(*samples):
     return Timing(samples or (100.0, 101.0, 99.0), "slope")
 
+
+THREADS = Change("torch.get_num_threads() was 1 and is 4", True)
+FILTERS = Change("the warning filters changed", False)
 
 FAILS = [
     ("quiet_clock", evidence(timing=timing(), disturbed=2), Weight.INFORM, Status.WRONG_VALUES),
@@ -61,10 +65,14 @@ FAILS = [
     ("physics", evidence(timing=timing(1.0, 2.0), single_us=3.0, floor_us=50.0), Weight.GATE, Status.CHEATED),
     ("oracle", evidence(call(), oracle_note="the oracle ran in float32"), Weight.INFORM, Status.WRONG_VALUES),
     ("layouts", evidence(Call(Case(layout="strided"), error="no")), Weight.INFORM, Status.WRONG_VALUES),
+    ("surroundings", evidence(looked=True, changes=(THREADS, FILTERS)), Weight.GATE, Status.CHEATED),
+    ("surroundings", evidence(looked=True, changes=(THREADS,), baseline=True), Weight.INFORM, Status.CHEATED),
+    ("surroundings", evidence(looked=True, changes=(FILTERS,)), Weight.INFORM, Status.WRONG_VALUES),
     ("degenerate", evidence(survey="zeros pass", degenerate=True), Weight.INFORM, Status.WRONG_VALUES),
 ]  # fmt: skip
 
 STANDS = [
+    ("surroundings", evidence(looked=True)),
     ("storage", evidence(call(replace(RIGHT, shares="the memory of input 0", may_share=True)))),
     ("values", evidence(call(OFF, "constant"))),
     ("values", evidence(call(OFF, informative=False))),

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from kernelwright import problems
+from kernelwright.judge import JUDGE_VERSION, Gate, Judge
 from kernelwright.judge.cases import Pool
-from kernelwright.judge.degenerate import survey
+from kernelwright.judge.degenerate import remembered, survey
 from kernelwright.judge.reference import Reference
 
 
@@ -59,3 +60,16 @@ def test_survey(body, tmp_path):
     assert found.everywhere == BODIES[body], found
     assert found.degenerate == bool(BODIES[body])
     assert found.sentence
+
+
+def test_a_survey_says_what_tells_an_impostor(tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text(FILE.replace("BODY", "return torch.relu(self.inner(x) - 2.0)"))
+    problem = problems.load(f"{path}:Sub")
+    with Judge(problem, "cpu", gate=Gate.private()) as judge:
+        found = judge.survey()
+    zeros = next(item for item in found.impostors if item.name == "zeros")
+    assert "nominal" in zeros.passes and "scaled_large" in zeros.fails
+    assert found.nominal and not found.degenerate and "harder inputs" in found.sentence
+    with Judge(problem, "cpu", gate=Gate.private()) as judge:
+        assert remembered(f"{problem.digest}-judge{JUDGE_VERSION}") == found == judge.survey()

@@ -43,12 +43,17 @@ def judge(
         str, typer.Argument(metavar="PROBLEM", help='The reference: "file.py:Class", "kernelbench:..."')
     ],
     candidate: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             metavar="CANDIDATE.py",
             help="Defines class ModelNew; kernel files lie beside it. Or a folder with a model.py.",
+            show_default=False,
         ),
-    ],
+    ] = None,
+    survey: Annotated[
+        bool,
+        typer.Option("--survey", help="No candidate: whether zeros, a constant or stale results would pass PROBLEM."),
+    ] = False,
     inputs: options.Inputs = None,
     target: options.Device = "auto",
     baselines: Annotated[
@@ -67,6 +72,8 @@ def judge(
 
     The JSON: status, stage, confirmed, findings [check, ok, weight, message, numbers], timing {median_us, quartiles_us,
     samples_us, method, cold_cache, resolution_us}, comparisons [baseline, median_us, speedup, interval], labels, log.
+    With --survey: degenerate, sentence, impostors [name, passes, fails]: the families of inputs that tell an answer
+    from one that never looked, and those that do not.
     """
     from kernelwright.archive import Archive
     from kernelwright.problems import load
@@ -84,6 +91,11 @@ def judge(
         _show(unsupported, console)
         write_json(verdict_json(unsupported.verdict), json_to)
         raise typer.Exit(1) from None
+    if survey:
+        _survey(loaded, device, json_to)
+        return
+    if candidate is None:
+        raise UsageError("which candidate? Name its file after the problem, or ask for --survey")
     given = read_candidate(candidate, loaded, device)
     with aside(json_to), Archive(archive) as store, Progress(console, f"{given.title} for {loaded.name}") as progress:
         outcome = search(
@@ -97,6 +109,22 @@ def judge(
     write_json(verdict_json(entry.verdict), json_to)
     if entry.verdict.status is not Status.PASSED:
         raise typer.Exit(1)
+
+
+def _survey(problem: Problem, device: str, json_to: str | None) -> None:
+    from kernelwright.judge import Judge
+
+    console = console_for(json_to)
+    with aside(json_to), Judge(problem, device) as asked:
+        found = asked.survey()
+    table = Table("an answer that is", "passes", "is rejected on", box=None, padding=(0, 2), header_style="bold")
+    for item in found.impostors:
+        table.add_row(item.name, ", ".join(item.passes) or "nothing", ", ".join(item.fails) or "nothing")
+    console.print(table)
+    console.print(found.sentence, soft_wrap=True)
+    told = {"problem": problem.name, "degenerate": found.degenerate, "sentence": found.sentence}
+    impostors = [{"name": item.name, "passes": item.passes, "fails": item.fails} for item in found.impostors]
+    write_json({**told, "impostors": impostors}, json_to)
 
 
 def read_candidate(path: Path, problem: Problem, device: str) -> Candidate:

@@ -38,6 +38,8 @@ class Pool:
             cases += [Case(family, seed(place), hidden=True) for place, family in enumerate(FAMILIES)]
         if self.weighted:
             cases += [Case("nominal", seed(1), hidden=True, weights=variant) for variant in _WEIGHTS]
+            if numbers:  # under the last of them: a result that the author's inputs never move tells of no weights
+                cases.append(Case("scaled_large", seed(1), hidden=True, weights=_WEIGHTS[-1]))
         cases.append(replace(nominal, seed=seed(2)))
         cases += [Case("nominal", seed(place), sizes, True) for place, sizes in enumerate(sizes_of(self.problem))]
         cases += [Case("nominal", seed(0), hidden=True, layout=layout) for layout in layouts(self.problem)]

@@ -1,21 +1,56 @@
 """Would an answer pass that has not looked? Asked once for each problem, of the answers alone."""
 
+import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
+from kernelwright.home import home
 from kernelwright.judge.examination import examine
 from kernelwright.judge.reference import Answer
-from kernelwright.records import Case
+from kernelwright.records import Case, decode, encode
+
+_OTHER_WEIGHTS = "other weights' result"
+_OTHER_INPUT = "another input's result"
+
+
+@dataclass(frozen=True)
+class Impostor:
+    """An answer that never looks at its inputs, or not at its weights, and the families of inputs it was tried on."""
+
+    name: str
+    passes: tuple[str, ...]
+    """Families all of whose cases it passes; nominal is what the problem's own file draws."""
+    fails: tuple[str, ...]
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether nothing tells it from an answer."""
+        return bool(self.passes) and not self.fails
+
+    @property
+    def nominally(self) -> bool:
+        """Whether the problem's own inputs do not."""
+        return "nominal" in self.passes and self.name != _OTHER_WEIGHTS
 
 
 @dataclass(frozen=True)
 class Survey:
-    """Which impostors pass: on the nominal cases alone, and on every case that gates."""
+    """What became of every impostor, on all cases that gate."""
 
-    nominal: tuple[str, ...]
-    everywhere: tuple[str, ...]
+    impostors: tuple[Impostor, ...]
+
+    @property
+    def nominal(self) -> tuple[str, ...]:
+        """Those that pass the nominal cases."""
+        return tuple(item.name for item in self.impostors if item.nominally)
+
+    @property
+    def everywhere(self) -> tuple[str, ...]:
+        """Those that pass every case."""
+        return tuple(item.name for item in self.impostors if item.everywhere)
 
     @property
     def degenerate(self) -> bool:
@@ -37,32 +72,50 @@ def survey(answers: Sequence[tuple[Case, Answer]]) -> Survey:
     usable = [(case, answer) for case, answer in answers if answer.informative and not case.sizes]
     plain = [(case, answer) for case, answer in usable if case.weights == "original"]
     if not plain or not any(item.value.numel() for item in plain[0][1].wanted):
-        return Survey((), ())
+        return Survey(())
     first_case, first = plain[0]
     impostors = {
         "zeros": [torch.zeros_like(item.own) for item in first.wanted],
         "a constant": [_constant(item.own) for item in first.wanted],
-        "another input's result": [item.own for item in first.wanted],
+        _OTHER_INPUT: [item.own for item in first.wanted],
     }
     others = [(case, answer) for case, answer in plain if case != first_case]
-    nominal, everywhere = [], []
-    for name, outputs in impostors.items():
-        rest = others if name == "another input's result" else plain
-        if not rest:
-            continue
-        if all(_passes(outputs, answer) for case, answer in rest if case.family == "nominal"):
-            nominal.append(name)
-            if all(_passes(outputs, answer) for _, answer in rest):
-                everywhere.append(name)
+    found = [
+        _impostor(
+            name, [(case, _passes(outputs, answer)) for case, answer in (others if name == _OTHER_INPUT else plain)]
+        )
+        for name, outputs in impostors.items()
+    ]
     by_inputs = {(case.family, case.seed): answer for case, answer in plain}
     changed = [
-        (by_inputs[case.family, case.seed], answer)
+        (case, _passes([item.own for item in by_inputs[case.family, case.seed].wanted], answer))
         for case, answer in usable
         if case.weights != "original" and (case.family, case.seed) in by_inputs
     ]
-    if changed and all(_passes([item.own for item in before.wanted], after) for before, after in changed):
-        everywhere.append("other weights' result")
-    return Survey(tuple(nominal), tuple(everywhere))
+    return Survey((*found, _impostor(_OTHER_WEIGHTS, changed)))
+
+
+def remember(found: Survey, key: str) -> None:
+    """Keeps it in home()/surveys under `key`."""
+    folder = home() / "surveys"
+    folder.mkdir(parents=True, exist_ok=True)
+    made = folder / f"{key}.{os.getpid()}.tmp"
+    made.write_text(json.dumps(encode(found), indent=1))
+    made.replace(folder / f"{key}.json")
+
+
+def remembered(key: str) -> Survey | None:
+    """What was kept under `key`."""
+    try:
+        return decode(Survey, json.loads((home() / "surveys" / f"{key}.json").read_text()))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _impostor(name: str, tried: Sequence[tuple[Case, bool]]) -> Impostor:
+    failed = {case.family for case, passed in tried if not passed}
+    passed = {case.family for case, passed in tried} - failed
+    return Impostor(name, tuple(sorted(passed)), tuple(sorted(failed)))
 
 
 def _constant(own: torch.Tensor) -> torch.Tensor:

@@ -26,7 +26,7 @@ from kernelwright.judge import physics
 from kernelwright.judge.building import Building
 from kernelwright.judge.cases import PROBES, Pool, total_bytes
 from kernelwright.judge.clock import Turns, time_turns
-from kernelwright.judge.degenerate import Survey, survey
+from kernelwright.judge.degenerate import Survey, remember, remembered, survey
 from kernelwright.judge.evidence import Evidence
 from kernelwright.judge.fresh import Fresh
 from kernelwright.judge.gate import Gate
@@ -107,6 +107,7 @@ class Judge:
         self._lock = threading.Lock()
         self._held: dict[str, _Held] = {}
         self._parked: dict[str, Steps] = {}
+        self._own_weights = weights is None
         self._survey: Survey | None = None
         self._noise = Noise()
         self._heard: set[Steps] = set()
@@ -235,11 +236,17 @@ class Judge:
         return self._noise.floor
 
     def survey(self) -> Survey:
-        """Whether answers that look at nothing would pass; worked out once."""
+        """Whether answers that look at nothing would pass; worked out once for a problem with its own weights, and kept
+        in home()."""
+        key = f"{self.problem.digest}-judge{JUDGE_VERSION}"
+        if self._survey is None and self._own_weights:
+            self._survey = remembered(key)
         if self._survey is None:
             asked = ((case, self._reference.ask(case)[1]) for case in self._pool.survey())
             answers = [(case, answer) for case, answer in asked if answer is not None]
             self._survey = survey(answers)
+            if self._own_weights:
+                remember(self._survey, key)
         return self._survey
 
     @property
