@@ -17,6 +17,7 @@
 #define METAL_GROUP_MEMORY(...) \
   static_assert((__VA_ARGS__) <= METAL_GROUP_MEMORY_BYTES, "more threadgroup memory than 32 KB");
 #endif
+#define METAL_INLINE inline __attribute__((always_inline))
 
 using uchar = unsigned char;
 using ushort = unsigned short;
