@@ -5,6 +5,7 @@
 Counted as the candidate's own run: every interval in which its calls were under way (verification and timing alike),
 as the judge's clock saw them. Everything else is overhead: child, orders, inputs, comparison, oracle, rounds of other
 sessions. "beside" is the part of it in which the baseline's own calls ran: a comparison by turns cannot do without.
+"cpu" is processor time of the judge's own process, which says more than the wall clock where others use the machine.
 """
 
 import argparse
@@ -104,9 +105,10 @@ def evaluation(repeats: int, profile: bool) -> None:
         inner: Callable[..., Any] = getattr(owner, name)
 
         def outer(self: Any, *args: Any, **keywords: Any) -> Any:
-            began = time.perf_counter()
+            began, used = time.perf_counter(), time.process_time()
             answer = inner(self, *args, **keywords)
             spent[stage] = spent.get(stage, 0.0) + (time.perf_counter() - began) * 1e3
+            spent[f"{stage} cpu"] = spent.get(f"{stage} cpu", 0.0) + (time.process_time() - used) * 1e3
             if name in ("run", "window"):
                 whose = "beside" if self.candidate.baseline else "own"
                 spent[whose] = spent.get(whose, 0.0) + answer.forward_us / 1e3
@@ -131,15 +133,15 @@ def evaluation(repeats: int, profile: bool) -> None:
         rows: list[dict[str, float]] = []
         for _ in range(repeats):
             spent.clear()
-            began = time.perf_counter()
+            began, used = time.perf_counter(), time.process_time()
             verdict = judge.submit(candidate)
-            wall = (time.perf_counter() - began) * 1e3
-            rows.append({"wall": wall, **spent, "overhead": wall - spent.get("own", 0.0)})
+            wall, cpu = (time.perf_counter() - began) * 1e3, (time.process_time() - used) * 1e3
+            rows.append({"wall": wall, "cpu": cpu, **spent, "overhead": wall - spent.get("own", 0.0)})
             assert verdict.timing, verdict.reason
             print(f"{verdict.status.value}, {verdict.timing.median_us:.1f} us, {len(verdict.timing.samples_us)} rounds")
         counts = ("runs", "windows", "calls")
         for name in rows[0]:
-            print(f"{name:>9}: {median(row.get(name, 0.0) for row in rows):8.1f}{' ms' * (name not in counts)}")
+            print(f"{name:>10}: {median(row.get(name, 0.0) for row in rows):8.1f}{' ms' * (name not in counts)}")
         print(f"wall - own - beside: {median(row['overhead'] - row['beside'] for row in rows):.1f} ms")
         if profile:
             with cProfile.Profile(time.process_time) as seen:

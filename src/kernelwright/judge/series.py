@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kernelwright.judge.arena import Arena, Block, Layout, Place
@@ -12,9 +13,6 @@ from kernelwright.records import Problem
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-_CHECKED_BYTES = 16 << 20
-"""So much of the inputs is compared with what was given: those of the calls that are looked at, one at the least."""
 
 
 @dataclass(frozen=True)
@@ -71,36 +69,39 @@ class Series:
 
     def poison(self, arena: Arena, count: int) -> None:
         """The slots that come next."""
-        for slot in range(count):
-            for place in self.slots.group(slot):
+        for group in self._slots[:count]:
+            for place in group:
                 arena.poison(place)
 
     def take(self, arena: Arena, slot: int) -> "list[Tensor]":
         """Copies of a slot's results."""
-        return [arena.take(place) for place in self.slots.group(slot)]
+        return [arena.take(place) for place in self._slots[slot]]
 
     def unwritten(self, arena: Arena, count: int) -> list[tuple[int, int]]:
         """(slot, output) where poison is left."""
         return [
             (slot, leaf)
-            for slot in range(count)
-            for leaf, place in enumerate(self.slots.group(slot))
+            for slot, group in enumerate(self._slots[:count])
+            for leaf, place in enumerate(group)
             if arena.unwritten(place)
         ]
 
     def guarded(self, arena: Arena, count: int) -> bool:
         """Whether the zones around the slots are intact."""
-        return all(arena.guarded(place) for slot in range(count) for place in self.slots.group(slot))
+        return all(arena.guarded(place) for group in self._slots[:count] for place in group)
 
     def changed(self, arena: Arena, calls: Batch, looked: Sequence[int]) -> list[tuple[int, int]]:
         """(call, leaf) of inputs that are no longer what was given, among the calls `looked` at."""
-        most = max(1, _CHECKED_BYTES // max(self.inputs.step, 1))
         return [
             (call, leaf)
-            for call in looked[:most]
+            for call in looked
             for leaf, (place, tensor) in enumerate(zip(self.inputs.group(call), calls.leaves(call), strict=True))
             if not arena.same(place, tensor)
         ]
+
+    @cached_property
+    def _slots(self) -> list[tuple[Place, ...]]:
+        return [self.slots.group(slot) for slot in range(self.slots.count)]
 
 
 def kind(leaves: "list[Tensor]") -> tuple[object, ...]:

@@ -47,6 +47,7 @@ class Wire:
         self.pid = pid
         self._channel, self._log, self._told = channel, log, told
         self._pidfd = _pidfd(pid)
+        self._links = 0
         self._schedstats: dict[str, int] = {}
         """Open files, by thread: they are read twice in each window."""
         self._inbox = bytearray()
@@ -143,24 +144,19 @@ class Wire:
         """How long its threads, and this one, have stood in line for a processor so far; 0 where not known."""
         if sys.platform != "linux":
             return 0
+        task = f"/proc/{self.pid}/task"
         try:
-            threads = os.listdir(f"/proc/{self.pid}/task")[:_THREADS]
+            links = os.stat(task).st_nlink
+            if links != self._links:  # a folder for each thread
+                self._links, threads = links, os.listdir(task)[:_THREADS]
+                for ended in self._schedstats.keys() - threads:
+                    os.close(self._schedstats.pop(ended))
+                for thread in self._schedstats.keys() ^ set(threads):
+                    self._schedstats[thread] = os.open(f"{task}/{thread}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return 0
-        for ended in self._schedstats.keys() - threads:
-            os.close(self._schedstats.pop(ended))
-        with open("/proc/thread-self/schedstat", "rb") as own:
-            mine = int(own.read().split()[1])
-        return mine + sum(self._waited_ns(thread) for thread in threads)
-
-    def _waited_ns(self, thread: str) -> int:
-        try:
-            if thread not in self._schedstats:
-                path = f"/proc/{self.pid}/task/{thread}/schedstat"
-                self._schedstats[thread] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            return int(os.pread(self._schedstats[thread], 100, 0).split()[1])
-        except (OSError, IndexError):  # it has ended
-            return 0
+        with open("/proc/thread-self/schedstat", "rb", 0) as own:
+            return _waited(own.fileno()) + sum(map(_waited, self._schedstats.values()))
 
     # Messages
 
@@ -337,6 +333,13 @@ def _pidfd(pid: int) -> int | None:
         return -1
     except OSError:
         return None
+
+
+def _waited(schedstat: int) -> int:
+    try:
+        return int(os.pread(schedstat, 100, 0).split()[1])
+    except (OSError, IndexError):  # the thread has ended
+        return 0
 
 
 def _ended(status: int | None) -> str:
