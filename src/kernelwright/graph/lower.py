@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, fx
 from torch.fx.node import Node
 
+from kernelwright.graph.algebra.weights import is_prepared
 from kernelwright.graph.capturing import Capture
 from kernelwright.graph.kernel_call import KernelCall
 from kernelwright.graph.lower_attention import AttentionCall, attention_call
@@ -122,14 +123,18 @@ class _Lowerer:
         order = {node: place for place, node in enumerate(self.old.nodes)}
         group_of: dict[Node, Group] = {}
         filled = filled_calls(self.old, FILLED)
-        for group in groups_of(self.old, {node for call in filled.values() for node in call.covers}):
+        taken = {node for call in filled.values() for node in call.covers}
+        folded = {node for node in order if is_prepared(node)}
+        self.weights |= folded if self.weights else set()
+        for group in groups_of(self.old, taken | folded):
             group_of |= dict.fromkeys(group.owned, group)
         for node in _sorted(order, group_of):
             if node in self.env:  # one of several results of a template's kernel
                 continue
             group = group_of.get(node)
-            attended = attention_call(node) if group is None and self.attention else None
-            mapped = linear_call(node, self.weights) if group is None else None
+            own = group is None and node not in folded
+            attended = attention_call(node) if own and self.attention else None
+            mapped = linear_call(node, self.weights) if own else None
             if attended is not None:
                 self._attend(node, attended)
             elif mapped is not None:

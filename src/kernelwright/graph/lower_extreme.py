@@ -35,7 +35,8 @@ def _place(node: Node) -> FilledCall | None:
     found = _along(node, cast(int | None, dim))
     if found is None:
         return None
-    return call_of("extreme", f"extreme::places{found[1]}", node, [node], [cast(Node, node.args[0])], found[0])
+    x = cast(tuple[Any, ...], node.args)[0]
+    return call_of("extreme", f"extreme::places{found[1]}", node, [node], [x], found[0])
 
 
 def _both(node: Node) -> FilledCall | None:

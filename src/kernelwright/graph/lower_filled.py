@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, fx
 from torch.fx.node import Node
 
+from kernelwright.graph.algebra.weights import is_prepared
 from kernelwright.graph.lower_emit import Source
 from kernelwright.graph.lower_rule import SCALARS
 from kernelwright.graph.node import expression, is_contiguous
@@ -37,7 +38,7 @@ def filled_calls(graph: fx.Graph, makers: dict[Any, Maker]) -> dict[Node, Filled
     covered: set[Node] = set()
     for node in reversed(list(graph.nodes)):
         make = makers.get(node.target)
-        if make is None or node.op != "call_function" or node in covered:
+        if make is None or node.op != "call_function" or node in covered or is_prepared(node):
             continue
         call = make(node)
         if call is not None and covered.isdisjoint(call.covers):

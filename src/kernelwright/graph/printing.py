@@ -239,12 +239,24 @@ class ModuleText:
         """Has prepare() make what depends on weights alone. Plain attributes, as what is hoisted."""
         outside = set(self.taken)
         for node in self.calls:
-            if isinstance(node.target, KernelCall) and node.target.prepared:
+            if self._follows_from_weights(node):
+                written, inside = spell(node, self.say), all(map(self._follows_from_weights, node.users))
+                if inside and _chained(node):
+                    self.names[node] = written
+                    continue
+                kind = _kind(node)
+                self.names[node] = self._fresh(kind) if inside else f"self.{self._fresh(f'folded_{kind}')}"
+                self.prepared.append(f"{self.names[node]} = {written}")
+            elif isinstance(node.target, KernelCall) and node.target.prepared:
                 name = f"self.{self._fresh('packed')}"
                 self.prepared.append(f"{name} = {allocation(node.meta['val'], self.say)}")
                 self.prepared.append(f"self.lib.{node.target.name}({', '.join([name, *map(self.say, node.args)])})")
                 self.names[node] = name
         self.taken = outside
+
+    def _follows_from_weights(self, node: Node) -> bool:
+        """Whether algebra made the call from weights alone. A module that stands alone makes it in forward."""
+        return bool(self.base) and bool(node.meta.get("prepared"))
 
     def _sizes(self) -> list[str]:
         """Names for the symbols of open sizes, read from the arguments."""
@@ -262,7 +274,9 @@ class ModuleText:
         lines: list[str] = []
         alive: list[Node] = []
         for node in self.calls:
-            if node in self.hoisted or (isinstance(node.target, KernelCall) and node.target.prepared):
+            if node in self.hoisted or self._follows_from_weights(node):
+                continue
+            if isinstance(node.target, KernelCall) and node.target.prepared:
                 continue
             written = self._statement(node)
             lines += written

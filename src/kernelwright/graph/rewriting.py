@@ -8,6 +8,12 @@ import torch
 from torch import Tensor, fx
 from torch.fx.node import Node
 
+from kernelwright.graph.algebra.convolutions import mean_of_convolution, pooled_convolution
+from kernelwright.graph.algebra.folding import folded, like_terms
+from kernelwright.graph.algebra.ones import logsumexp_of_one, single
+from kernelwright.graph.algebra.pools import pool_before_rising, pool_of_pool
+from kernelwright.graph.algebra.sums import pooled_outputs, summed_outputs
+from kernelwright.graph.algebra.weights import is_prepared
 from kernelwright.graph.attention import attention, causal
 from kernelwright.graph.canonical import canonicalise
 from kernelwright.graph.captured import Capture
@@ -27,11 +33,14 @@ class Rule:
 
     `find` looks at one node. Where the pattern ends there it adds the replacement's nodes before it and returns the
     node that takes its place, else None. The replacement has the dtype and shape of the original; strides may differ.
-    Of placeholders, `meta["content"]` holds a constant's values and `meta["parameter"]` is true of parameters.
+    Of placeholders, `meta["content"]` holds a constant's values, `meta["parameter"]` is true of parameters and
+    `meta["weight"]` of buffers too. Calls with `meta["prepared"]` follow from weights alone (algebra/weights.py).
     """
 
     name: str
     find: Callable[[Node], Node | None]
+    drops_work: bool = False
+    """Whether most of the reference's arithmetic is not done any more: a result is then labelled `algorithmic`."""
 
     @property
     def soundness(self) -> str:
@@ -45,6 +54,16 @@ RULES: tuple[Rule, ...] = (
     Rule("double permutation", double_permutation),
     Rule("double view", double_view),
     Rule("cast there and back", cast_there_and_back),
+    Rule("single", single),
+    Rule("logsumexp of one", logsumexp_of_one),
+    Rule("summed outputs", summed_outputs, drops_work=True),
+    Rule("pooled outputs", pooled_outputs, drops_work=True),
+    Rule("mean of convolution", mean_of_convolution, drops_work=True),
+    Rule("pooled convolution", pooled_convolution, drops_work=True),
+    Rule("pool of pool", pool_of_pool),
+    Rule("pool before rising", pool_before_rising),
+    Rule("like terms", like_terms),
+    Rule("folded", folded),
     Rule("attention", attention),
     Rule("heads", heads),
     Rule("rows in memory", rows_in_memory),
@@ -63,6 +82,8 @@ class Rewriting:
 
     capture: Capture
     applied: tuple[str, ...]
+    drops_work: bool = False
+    """Whether one of them does (see Rule)."""
 
 
 def rewrite(capture: Capture, rules: Sequence[Rule] = RULES) -> Rewriting:
@@ -75,6 +96,7 @@ def rewrite(capture: Capture, rules: Sequence[Rule] = RULES) -> Rewriting:
         if border.role == "constant":
             place.meta["content"] = capture.constants[border.name]
         place.meta["parameter"] = border.role == "parameter"
+        place.meta["weight"] = border.role in ("parameter", "buffer")
     layouts = [node.meta["val"] for node in cast(tuple[Node, ...], output_of(copied.graph).args[0])]
     applied: list[str] = []
     for _ in range(_PASSES):
@@ -86,7 +108,8 @@ def rewrite(capture: Capture, rules: Sequence[Rule] = RULES) -> Rewriting:
         canonicalise(copied.graph)
     if applied:
         _restore_layouts(copied.graph, layouts)
-    return Rewriting(with_graph(capture, copied, nodes), tuple(applied))
+    dropping = any(rule.drops_work for rule in rules if rule.name in applied)
+    return Rewriting(with_graph(capture, copied, nodes), tuple(applied), dropping)
 
 
 def copy_graph(graph: fx.GraphModule) -> tuple[fx.GraphModule, dict[Node, Node]]:
@@ -145,7 +168,7 @@ def refresh(graph: fx.Graph) -> None:
 def _one_pass(graph: fx.Graph, rules: Sequence[Rule]) -> list[str]:
     applied = []
     for node in list(graph.nodes):
-        if node.op != "call_function" or not node.users:
+        if node.op != "call_function" or not node.users or is_prepared(node):
             continue
         for rule in rules:
             with graph.inserting_before(node):
