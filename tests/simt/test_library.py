@@ -1,5 +1,6 @@
 """What a launch refuses, in a sentence that says what to do."""
 
+import ctypes
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from kernelwright.errors import CompileError, LaunchError, UnknownNameError, Usa
 from kernelwright.simt import Entry, Library, Parameter, Unit, build
 
 PARAMETERS = (
-    Parameter("y", "buffer", 0, "float *"),
+    Parameter("y", "buffer", 0, "float *", writable=True),
     Parameter("tile", "group_memory", 1, "float *"),
     Parameter("i", "builtin", 0, "u32", builtin="thread_in_grid"),
 )
@@ -25,6 +26,7 @@ def library() -> Library:
     ("change", "words"),
     [
         ({"arguments": {}}, "buffer 0 (y) is missing"),
+        ({"arguments": {0: bytes(64)}}, "the kernel may write buffer 0 (y): no bytes"),
         ({"arguments": {0: (0, 0), 99: (0, 0)}}, "there is no buffer 99"),
         ({"group_memory": {}}, "group memory 1 (tile) needs a size"),
         ({"group_memory": {1: 1 << 20}}, "of group memory; at most"),
@@ -35,7 +37,8 @@ def library() -> Library:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_does_not_fit_is_refused(library: Library, change: Mapping[str, Any], words: str) -> None:
-    good = {"arguments": {0: bytes(64)}, "threads": (4,), "group_size": (4,), "group_memory": {1: 64}}
+    y = ctypes.create_string_buffer(64)
+    good = {"arguments": {0: (ctypes.addressof(y), 64)}, "threads": (4,), "group_size": (4,), "group_memory": {1: 64}}
     library.launch("fill", **good)
     with pytest.raises(LaunchError) as caught:
         library.launch("fill", **{**good, **change})

@@ -108,6 +108,10 @@ def _check(entry: Entry, arguments: Mapping[int, Argument], grid: Grid, group_me
     for parameter in entry.parameters:
         if parameter.kind == "buffer" and parameter.index not in arguments:
             raise LaunchError(f"{entry.name}: buffer {parameter.index} ({parameter.name}) is missing")
+        if parameter.kind == "buffer" and parameter.writable and isinstance(arguments.get(parameter.index), bytes):
+            raise LaunchError(
+                f"{entry.name}: the kernel may write buffer {parameter.index} ({parameter.name}): no bytes"
+            )
         if parameter.kind == "group_memory" and parameter.index not in group_memory:
             raise LaunchError(
                 f"{entry.name}: group memory {parameter.index} ({parameter.name}) needs a size: group_memory="
