@@ -14,6 +14,7 @@ import pytest
 from kernelwright.archive import Archive
 from kernelwright.errors import ArchiveError, UnknownNameError, UsageError
 from kernelwright.records import (
+    Call,
     Candidate,
     Comparison,
     Entry,
@@ -403,3 +404,15 @@ def test_a_forked_child_writes_on_its_own(tmp_path: Path) -> None:
             os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
     assert archive.candidate(candidate("of the child").digest)
+
+
+def test_calls_to_models_are_kept_with_their_run(tmp_path: Path) -> None:
+    call = Call("m:a", 1, "write/1", "asked", "answered", "stop", 10, 5, 0, True, 0.1, 1.0, 0.0, 0, "", 0.0)
+    with Archive(tmp_path / "a.sqlite") as archive:
+        run = archive.begin_run(PROBLEM, "null")
+        archive.add_call(run, call)
+        archive.add_call(run, replace(call, turn=2, cost_usd=None))
+        assert [told.turn for _, told in archive.calls(run)] == [1, 2] and archive.calls(run)[0] == (run, call)
+        assert archive.calls("another") == () and len(archive.calls()) == 2
+        archive.export_jsonl(tmp_path / "all.jsonl")
+        assert '"answered"' in (tmp_path / "all.jsonl").read_text()

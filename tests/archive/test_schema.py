@@ -27,7 +27,7 @@ def test_an_older_file_is_backed_up_and_then_migrated(tmp_path: Path) -> None:
     Archive(path).close()
     connect(path, (*steps(), LATER)).close()
     assert "later" in tables(path)
-    (backup,) = tmp_path.glob("archive.sqlite.v1-*.backup")
+    (backup,) = tmp_path.glob(f"archive.sqlite.v{len(steps())}-*.backup")
     assert "later" not in tables(backup) and "verdict" in tables(backup)
     assert not list(tmp_path.glob("*.draft*"))
 

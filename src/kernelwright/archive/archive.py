@@ -31,6 +31,7 @@ from kernelwright.archive.rows import (
 from kernelwright.archive.schema import connect
 from kernelwright.errors import ArchiveError, UnknownNameError
 from kernelwright.records import (
+    Call,
     Candidate,
     Entry,
     Event,
@@ -297,6 +298,16 @@ class Archive:
         rows = self._rows("SELECT body FROM event WHERE run=? ORDER BY seq", (run,))
         return tuple(decoded(Event, row["body"]) for row in rows)
 
+    def add_call(self, run: str, call: Call) -> None:
+        """Keeps a question to a language model with its answer, as part of the run."""
+        with self._write() as rows:
+            rows.execute("INSERT INTO call (run, member, body) VALUES (?,?,?)", (run, call.member, body(call)))
+
+    def calls(self, run: str | None = None) -> tuple[tuple[str, Call], ...]:
+        """(run, call) of that run, or of all runs, oldest first."""
+        rows = self._rows("SELECT run, body FROM call WHERE :run IS NULL OR run=:run ORDER BY seq", {"run": run})
+        return tuple((row["run"], decoded(Call, row["body"])) for row in rows)
+
     def finish_run(self, outcome: Outcome) -> None:
         """Ends the run `outcome.run`, keeping whatever of its entries is not kept yet. A run ends once."""
         with self._write() as rows:
@@ -393,13 +404,14 @@ class Archive:
             "run": "SELECT id AS name, json_object('problem', digest, 'device', device, 'started_at', started_at) "
             "AS body FROM run JOIN problem_form ON form=problem_form ORDER BY started_at",
             "event": "SELECT run AS name, body FROM event ORDER BY seq",
+            "call": "SELECT run AS name, body FROM call ORDER BY seq",
             "run_end": "SELECT run AS name, body FROM run_end ORDER BY run",
         }
         lines = 0
         draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
         with draft.open("w", encoding="utf-8") as file:
             for kind, query in queries.items():
-                key = "run" if kind in ("run", "event", "run_end") else "digest"
+                key = "run" if kind in ("run", "event", "call", "run_end") else "digest"
                 for row in self._rows(query):
                     line = {"kind": kind, key: row["name"], "record": strict(json.loads(row["body"]))}
                     file.write(json.dumps(line) + "\n")

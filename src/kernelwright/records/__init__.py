@@ -4,8 +4,9 @@ Test of entry: does it cross a process or reach the archive? Targets, writers an
 in their own rooms.
 """
 
-from kernelwright.records.brief import Brief, Parent, Section
+from kernelwright.records.brief import Beside, Brief, Parent, Picture, Reference, Section
 from kernelwright.records.build import Build, BuildRequest
+from kernelwright.records.call import Call
 from kernelwright.records.candidate import Candidate, SourceFile
 from kernelwright.records.digest import digest, digest_bytes
 from kernelwright.records.encoding import decode, encode, strict
@@ -26,9 +27,11 @@ from kernelwright.records.run import Entry, Event, EventKind, Outcome
 from kernelwright.records.verdict import Comparison, Finding, Stage, Status, Timing, Trial, Verdict, Weight
 
 __all__ = [
+    "Beside",
     "Brief",
     "Build",
     "BuildRequest",
+    "Call",
     "Candidate",
     "Case",
     "Comparison",
@@ -42,8 +45,10 @@ __all__ = [
     "Numerics",
     "Outcome",
     "Parent",
+    "Picture",
     "Problem",
     "Range",
+    "Reference",
     "Region",
     "RegionInput",
     "Section",

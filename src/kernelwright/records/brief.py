@@ -26,6 +26,38 @@ class Parent:
 
 
 @dataclass(frozen=True)
+class Reference:
+    """The same computation written for another platform, which may show how it is split and laid out."""
+
+    language: str
+    name: str
+    """Where it comes from: a file, or a candidate's title."""
+    text: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image, as a screenshot of a profiler, for models that can see."""
+
+    name: str
+    media_type: str
+    """"image/png"."""
+    base64: str
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What a user gives a writer beside the problem."""
+
+    references: tuple[Reference, ...] = ()
+    profiles: tuple[tuple[str, str], ...] = ()
+    """Name and text of what a profiler exported."""
+    pictures: tuple[Picture, ...] = ()
+    without: tuple[str, ...] = ()
+    """Sections of the brief to leave out."""
+
+
+@dataclass(frozen=True)
 class Brief:
     """The task, the machine, what is known already, and how long there is."""
 
@@ -40,6 +72,9 @@ class Brief:
     """How many candidates the writer may submit."""
     languages: tuple[str, ...] = ()
     """Languages for kernels, as "cpp", the preferred one first; empty where none is known for the target."""
+    beside: Beside = Beside()
+    own: Parent | None = None
+    """The writer's own last candidate, where it is asked to revise it."""
 
     def text(self) -> str:
         """The sections as one Markdown text."""

@@ -38,6 +38,9 @@ class Candidate:
     baseline: bool = field(default=False)
     """Whether it is the user's own code run by a stock tool, against which others are measured."""
 
+    algorithmic: bool = False
+    """Whether exact algebra leaves most of the reference's arithmetic undone: its verdicts are labelled so."""
+
     @cached_property
     def digest(self) -> str:
         """Names the content: sources, entry and target, whoever wrote it."""
