@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from kernelwright.context import brief, languages_of, profile_text
+from kernelwright.context import brief, languages_of, profile_text, rewritten
 from kernelwright.context.section import cut, fenced
 from kernelwright.errors import UnknownNameError
 from kernelwright.plugins import members
 from kernelwright.records import (
+    Beside,
     Brief,
     Candidate,
     Comparison,
@@ -20,6 +21,7 @@ from kernelwright.records import (
     Parent,
     Problem,
     Range,
+    Reference,
     Signature,
     SourceFile,
     Stage,
@@ -78,7 +80,17 @@ def test_sections_in_order() -> None:
     told = brief(PROBLEM, "cpu", FACTS, [parent("a")], 30.0, 3)
     assert [section.name for section in told.sections] == ["form", "problem", "language", "facts", "history", "profile"]
     assert (told.target, told.budget_s, told.attempts) == ("cpu", 30.0, 3)
-    assert list(members("context", "Section")) == ["facts", "form", "history", "language", "problem", "profile"]
+    assert list(members("context", "Section")) == [
+        "facts",
+        "form",
+        "history",
+        "language",
+        "lessons",
+        "own",
+        "problem",
+        "profile",
+        "reference",
+    ]
 
 
 def test_no_history_no_section() -> None:
@@ -154,7 +166,7 @@ def test_a_fence_is_longer_than_what_it_holds() -> None:
 @pytest.mark.parametrize("language", ["cpp", "metal", "cuda", "triton", "hip", "sycl"])
 def test_every_language_has_notes(language: str) -> None:
     device, languages = languages_of(language)
-    told = brief(PROBLEM, device, FACTS, languages=languages, without=["facts", "problem"])
+    told = brief(PROBLEM, device, FACTS, languages=languages, beside=Beside(without=("facts", "problem")))
     assert [item.name for item in told.sections] == ["form", "language"]
     assert f'language="{language}"' in section(told, "form") and len(section(told, "language")) > 500
     assert section(told, "language").isascii()
@@ -183,4 +195,29 @@ def test_a_profile_holds_what_the_verdict_knows() -> None:
 
 def test_a_section_that_there_is_not() -> None:
     with pytest.raises(UnknownNameError, match="did you mean history"):
-        brief(PROBLEM, "cpu", FACTS, without=["histry"])
+        brief(PROBLEM, "cpu", FACTS, beside=Beside(without=("histry",)))
+
+
+def test_references_and_exported_profiles() -> None:
+    beside = Beside((Reference("cuda", "softmax.cu", "__global__ void f();"),), (("ncu.csv", "dram 98%"),))
+    told = brief(PROBLEM, "metal", FACTS, beside=beside)
+    assert [item.name for item in told.sections] == ["form", "problem", "language", "facts", "reference", "profile"]
+    assert "```cuda\n__global__ void f();" in section(told, "reference") and "softmax.cu" in section(told, "reference")
+    assert "dram 98%" in section(told, "profile")
+
+
+def test_a_writers_own_last_candidate_with_all_that_was_said() -> None:
+    failed = parent("mine", Status.WRONG_VALUES, log="it said no", text="my text")
+    told = rewritten(replace(brief(PROBLEM, "null", FACTS), own=failed))
+    text = section(told, "own")
+    for words in ("WRONG_VALUES", "rejected by values: row 3 is off by 0.2", "it said no", "my text", "`model.py`"):
+        assert words in text
+    passed = section(rewritten(replace(brief(PROBLEM, "null", FACTS), own=parent("mine"))), "own")
+    assert "one call takes 10.0 us" in passed and "2.00x over eager" in passed
+
+
+def test_lessons_are_counted_from_verdicts() -> None:
+    known = [parent("a"), parent("b", Status.WRONG_VALUES, text="b"), parent("c", Status.WRONG_VALUES, text="c")]
+    text = section(brief(PROBLEM, "cpu", FACTS, known), "lessons")
+    assert "2 of 3 were rejected by `values` (WRONG_VALUES)" in text and "2.00x over eager: tried" in text
+    assert "lessons" not in [item.name for item in brief(PROBLEM, "cpu", FACTS, known[:1]).sections]

@@ -20,6 +20,8 @@ def brief(
         str | None,
         typer.Option("--without", metavar="SECTIONS", help="Sections to leave out, by commas.", show_default=False),
     ] = None,
+    references: options.References = None,
+    profiles: options.Profiles = None,
     scale: options.Scale = None,
     json_to: options.Json = None,
     archive: options.ArchivePath = None,
@@ -29,6 +31,7 @@ def brief(
     The JSON: problem, target, sections [name, title, text].
     """
     from kernelwright import context
+    from kernelwright.app.choosing import beside
     from kernelwright.app.desk import facts, history
     from kernelwright.archive import open_archive
     from kernelwright.problems import load
@@ -46,7 +49,7 @@ def brief(
         facts(device),
         parents,
         languages=languages,
-        without=options.names(without) or (),
+        beside=beside(references or (), profiles or (), (), options.names(without) or ()),
     )
     console.print(told.text(), soft_wrap=True)
     sections = [{"name": item.name, "title": item.title, "text": item.text} for item in told.sections]

@@ -1,6 +1,6 @@
-"""Where the time of the best candidate goes."""
+"""Where the time of the best candidate goes, and what a profiler of the user's has exported."""
 
-from kernelwright.context.section import cut
+from kernelwright.context.section import cut, fenced
 from kernelwright.records import Brief, Facts, Parent, Section
 
 _KERNELS = 10
@@ -12,17 +12,15 @@ class ProfileSection:
 
     name = "profile"
     place = 40
-    limit = 4_000
+    limit = 8_000
 
     def write(self, brief: Brief) -> Section | None:
-        best = next(
-            (parent for parent in brief.parents if not parent.candidate.baseline and parent.verdict.timing), None
-        )
-        if best is None:
-            return None
-        return Section(
-            self.name, f"Profile of {best.candidate.title}", cut(profile_text(best, brief.facts), self.limit)
-        )
+        timed = (parent for parent in brief.parents if not parent.candidate.baseline and parent.verdict.timing)
+        best = next(timed, None)
+        parts = [] if best is None else [f"{best.candidate.title}:\n{profile_text(best, brief.facts)}"]
+        room = max(500, (self.limit - sum(map(len, parts))) // max(1, len(brief.beside.profiles)) - 100)
+        parts += [f"{name}:\n{fenced(text, 'text', room)}" for name, text in brief.beside.profiles]
+        return Section(self.name, "Profile", cut("\n\n".join(parts), self.limit)) if parts else None
 
 
 def profile_text(parent: Parent, facts: Facts) -> str:
