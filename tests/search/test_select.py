@@ -1,3 +1,8 @@
+from dataclasses import replace
+
+import pytest
+
+from kernelwright.errors import UnknownNameError
 from kernelwright.records import (
     Candidate,
     Comparison,
@@ -13,6 +18,7 @@ from kernelwright.records import (
     Weight,
 )
 from kernelwright.search import select
+from kernelwright.writers import Standing
 
 HERE = Environment(Facts("null", "null", "null"), system="", python="", torch="", threads=1)
 
@@ -105,3 +111,71 @@ def test_parents_are_the_fastest_then_the_newest_failures() -> None:
     names = [parent.candidate.writer for parent in select.parents(entries, limit=6)]
     assert names == ["p0", "p1", "p2", "f7", "f6", "f5"]
     assert [p.candidate.writer for p in select.parents(entries[:3], limit=6)] == ["p0", "p1"]
+
+
+def standing(strategy: str, turns: dict[str, int], idle: str = "abc", **more: int) -> Standing:
+    return Standing(strategy, tuple(turns.items()), frozenset(idle), **more)  # type: ignore[arg-type]
+
+
+def chosen(asked: Standing, *entries: Entry) -> tuple[str, str, list[str], str | None]:
+    found = select.turn(asked, entries)
+    assert found is not None
+    shown = [parent.candidate.writer for parent in found.parents]
+    return found.member, found.kind, shown, found.own and found.own.candidate.writer
+
+
+def test_a_swarm_ends_when_its_turns_are_up() -> None:
+    assert select.turn(standing("islands", {"a": 5, "b": 4}, idle="a"), []) is None
+    assert select.turn(standing("islands", {"a": 5, "b": 4}, idle="ab"), []) is not None
+    assert select.turn(standing("best-of-swarm", {"a": 6}, crossings=1), []) is None
+    with pytest.raises(UnknownNameError, match="did you mean islands"):
+        select.turn(standing("island", {"a": 0}), [])
+
+
+def test_whoever_has_had_the_fewest_turns_goes_first() -> None:
+    assert chosen(standing("best-of-swarm", {"a": 1, "b": 0, "c": 1}))[0] == "b"
+    assert chosen(standing("best-of-swarm", {"a": 1, "b": 0, "c": 1}, idle="ac"))[0] == "a"
+
+
+def test_best_of_swarm_is_alone_until_it_crosses() -> None:
+    entries = (
+        entry("eager", 100, baseline=True),
+        entry("a", 50),
+        entry("b", 20),
+        entry("template", 30),
+        entry("a", None),
+    )
+    assert chosen(standing("best-of-swarm", {"a": 2}, idle="a"), *entries) == ("a", "revise", ["a", "a"], "a")
+    assert chosen(standing("best-of-swarm", {"c": 2}, idle="c"), *entries) == ("c", "write", [], None)
+    assert chosen(standing("best-of-swarm", {"a": 5}, idle="a"), *entries) == (
+        "a",
+        "cross",
+        ["b", "template", "a"],
+        None,
+    )
+
+
+def test_refine_best_starts_from_the_best_of_all() -> None:
+    entries = (entry("eager", 100, baseline=True), entry("a", 50), entry("b", 20))
+    assert chosen(standing("refine-best", {"a": 0}, idle="a"), *entries)[1:] == ("revise", ["a"], "a")
+    assert chosen(standing("refine-best", {"a": 1}, idle="a"), *entries)[1:] == ("cross", ["b", "a"], None)
+    assert chosen(standing("refine-best", {"b": 1}, idle="b"), *entries)[1:] == ("revise", ["b"], "b")
+    nothing = (entry("eager", 100, baseline=True), entry("a", None), entry("b", None))
+    assert chosen(standing("refine-best", {"a": 1}, idle="a"), *nothing)[1:] == ("revise", ["a"], "a")
+
+
+def test_islands_look_over_the_sea_every_third_turn() -> None:
+    entries = (entry("eager", 100, baseline=True), entry("a", 50), entry("b", 20), entry("c", 40))
+    turns = {"a": 1, "b": 1, "c": 1}
+    assert chosen(standing("islands", turns, idle="a"), *entries)[1:] == ("cross", ["c", "a"], None), (
+        "a and c: an island"
+    )
+    assert chosen(standing("islands", turns, idle="b"), *entries)[1:] == ("revise", ["b"], "b")
+    assert chosen(standing("islands", {**turns, "a": 2}, idle="a"), *entries)[1:] == ("cross", ["b", "c", "a"], None)
+
+
+def test_hosted_passes_are_parents_too() -> None:
+    hosted = [replace(item, verdict=replace(item.verdict, timing=None, native=False, comparisons=(), decided_at=at))
+              for at, item in enumerate([entry("a", 50), entry("b", 40)])]  # fmt: skip
+    assert [parent.candidate.writer for parent in select.parents([*hosted, entry("c", None)])] == ["b", "a", "c"]
+    assert chosen(standing("refine-best", {"a": 1}, idle="a"), *hosted)[1:] == ("cross", ["b", "a"], None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from kernelwright.app import options
+from kernelwright.app import choosing, options
 from kernelwright.app.console import aside, console_for, refuse_folder, write_json
 from kernelwright.app.progress import Progress
 from kernelwright.app.refusal import refused
@@ -40,6 +40,15 @@ def optimize(
     scale: options.Scale = None,
     train_mode: options.TrainMode = False,
     autocast: options.Autocast = None,
+    models: options.Models = None,
+    max_cost: options.MaxCost = None,
+    max_tokens: options.MaxTokens = None,
+    turns: options.Turns = 5,
+    strategy: options.Strategy = "best-of-swarm",
+    resume: options.Resume = None,
+    references: options.References = None,
+    profiles: options.Profiles = None,
+    profile_images: options.ProfileImages = None,
     misses: Annotated[
         Path | None,
         typer.Option(
@@ -69,19 +78,28 @@ def optimize(
     from kernelwright.archive import open_archive
     from kernelwright.problems import load
     from kernelwright.report import outcome_json
-    from kernelwright.search import choose_device, choose_writers, search
+    from kernelwright.search import choose_device, search
 
     if (reference is None) == (misses is None):
         raise UsageError('give either what to make fast, as "file.py:Class", or --misses ARCHIVE')
     console = console_for(json_to)
     refuse_folder(out)
     device, budget_s = choose_device(target), parse_budget(budget)
-    chosen = choose_writers(options.names(writers))
+    swarm = choosing.Swarm(models, strategy, turns, max_cost, max_tokens, resume)
+    chosen = choosing.choose(options.names(writers), swarm, device, archive)
+    beside = choosing.beside(references or (), profiles or (), profile_images or ())
 
     def run(problem: Problem, store: "Archive") -> Outcome:
         with aside(json_to), Progress(console, f"{problem.name} on {device}") as progress:
             return search(
-                problem, device, writers=chosen, budget_s=budget_s, attempts=attempts, archive=store, watch=progress
+                problem,
+                device,
+                writers=chosen,
+                budget_s=budget_s,
+                attempts=attempts,
+                archive=store,
+                watch=progress,
+                beside=beside,
             )
 
     if misses is not None:

@@ -29,6 +29,49 @@ Writers = Annotated[
     ),
 ]
 Attempts = Annotated[int, typer.Option("--attempts", min=1, help="How many candidates each writer may submit.")]
+Models = Annotated[
+    str | None,
+    typer.Option(
+        "--models",
+        metavar="NAMES",
+        help='Language models to ask, by commas: "auto" (every vendor whose key is set), "anthropic:NAME", '
+        '"openai:http://localhost:8080/v1#NAME". They cost money: see --max-cost.',
+        show_default=False,
+    ),
+]
+MaxCost = Annotated[
+    float | None,
+    typer.Option("--max-cost", metavar="USD", min=0, help="What models may cost; a hard stop.", show_default=False),
+]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option("--max-tokens", metavar="N", min=0, help="Tokens models may use; a hard stop.", show_default=False),
+]
+Turns = Annotated[int, typer.Option("--turns", min=1, help="How often each model may write and revise.")]
+Strategy = Annotated[
+    str, typer.Option("--strategy", metavar="NAME", help="best-of-swarm, refine-best or islands: see docs/swarm.md.")
+]
+Resume = Annotated[
+    str | None,
+    typer.Option("--resume", metavar="RUN", help='Go on with the models of a run; or "last".', show_default=False),
+]
+References = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reference",
+        metavar="LANGUAGE=FILE",
+        help="The same computation for another platform, as cuda=kernel.cu; may be repeated.",
+        show_default=False,
+    ),
+]
+Profiles = Annotated[
+    list[Path] | None,
+    typer.Option("--profile", metavar="FILE", help="What a profiler exported, as text.", show_default=False),
+]
+ProfileImages = Annotated[
+    list[Path] | None,
+    typer.Option("--profile-image", metavar="FILE", help="A profiler's screenshot.", show_default=False),
+]
 Scale = Annotated[
     str | None,
     typer.Option(

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.records import Candidate, Case, Environment, EventKind, Status, Trial, Verdict
+from kernelwright.records import Brief, Call, Candidate, Case, Environment, EventKind, Status, Trial, Verdict
+from kernelwright.search import select
 from kernelwright.search.journal import Journal
 from kernelwright.search.threads import DaemonThreads
-from kernelwright.writers import Writer
+from kernelwright.writers import Standing, Turn, Writer
 
 
 class Jury(Protocol):
@@ -106,13 +107,31 @@ class Docket:
 class WriterBench:
     """One writer's bench: counts its attempts and lets only a baseline writer bring baselines."""
 
-    def __init__(self, docket: Docket, writer: Writer, attempts: int) -> None:
-        self._docket, self._writer, self._left = docket, writer.name, attempts
-        self._baseline = writer.baseline
+    def __init__(self, docket: Docket, writer: Writer, brief: Brief) -> None:
+        self._docket, self._writer, self._left = docket, writer.name, brief.attempts
+        self._baseline, self._brief = writer.baseline, brief
 
-    def note(self, message: str) -> None:
-        """A word for whoever watches the search. Search's own writers use it; the door does not offer it."""
-        self._docket.journal.event(EventKind.NOTE, self._writer, message=message)
+    def tell(self, said: str | Call) -> None:
+        """See Bench."""
+        journal = self._docket.journal
+        if isinstance(said, Call):
+            journal.called(said)
+        else:
+            journal.event(EventKind.NOTE, self._writer, message=said)
+
+    def turn(self, standing: Standing) -> Turn | None:
+        """See Bench."""
+        from kernelwright.context import rewritten
+
+        journal = self._docket.journal
+        entries = journal.entries
+        if standing.before:
+            entries = (*(item for item in journal.history() if item.candidate.digest in standing.before), *entries)
+        chosen = select.turn(standing, entries)
+        if chosen is None:
+            return None
+        told = replace(self._brief, parents=chosen.parents, own=chosen.own)
+        return Turn(chosen.member, chosen.kind, rewritten(told))
 
     async def submit(self, candidate: Candidate) -> Verdict:
         """See Bench. What was judged before costs no attempt. Raises AttemptsSpent."""

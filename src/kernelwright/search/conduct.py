@@ -6,13 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.archive import Archive
 from kernelwright.errors import UnknownNameError
 from kernelwright.plugins import find, members
-from kernelwright.records import Entry, EventKind, Outcome, Problem, Status
+from kernelwright.records import Beside, Entry, EventKind, Outcome, Problem, Status
 from kernelwright.search import select
 from kernelwright.search.bench import AttemptsSpent, Court, Docket, WriterBench
 from kernelwright.search.budget import Deadline
@@ -53,6 +53,8 @@ class Plan:
     budget_s: float = 300.0
     attempts: int = 8
     """How many candidates each writer may submit."""
+    beside: Beside = field(default_factory=Beside)
+    """What the user gives the writers beside the problem."""
 
     @property
     def writing_s(self) -> float:
@@ -82,13 +84,14 @@ def search(
     attempts: int = 8,
     archive: Archive | None = None,
     watch: Watch | None = None,
+    beside: Beside = Beside(),
 ) -> Outcome:
     """Looks for candidates that beat the baselines on `device` and returns everything that was found.
 
     `writers` are names or members of their own; None asks all that can run here. Without an archive nothing is kept.
     Ctrl-C ends the writers, and the best so far is still confirmed; a second one ends at once. Raises UsageError.
     """
-    plan = Plan(problem, device, choose_writers(writers), budget_s, attempts)
+    plan = Plan(problem, device, choose_writers(writers), budget_s, attempts, beside)
     archive = archive or Archive(None)
     if too_large(problem) and not all(writer.baseline for writer in plan.writers):
 
@@ -263,6 +266,8 @@ async def _write(hunt: _Hunt, writer: Writer) -> None:
     from kernelwright.context import brief
 
     plan, journal = hunt.plan, hunt.journal
+    # Those who speak for many (a swarm, agents, a run replayed) say how many candidates that makes.
+    attempts = getattr(writer, "attempts", plan.attempts)
     journal.event(EventKind.WRITING, writer.name)
     try:
         task = brief(
@@ -271,11 +276,12 @@ async def _write(hunt: _Hunt, writer: Writer) -> None:
             hunt.court.environment.facts,
             select.parents(journal.history()),
             max(0.0, plan.writing_s - hunt.deadline.spent_s),
-            plan.attempts,
+            attempts,
+            beside=plan.beside,
         )
-        await writer.write(task, WriterBench(hunt.docket, writer, plan.attempts))
+        await writer.write(task, WriterBench(hunt.docket, writer, task))
     except AttemptsSpent:
-        journal.event(EventKind.NOTE, writer.name, message=f"has spent its {plan.attempts} attempts")
+        journal.event(EventKind.NOTE, writer.name, message=f"has spent its {attempts} attempts")
     except asyncio.CancelledError:
         if writer.baseline:
             _skip(hunt, writer, EventKind.NOTE, "did not finish within the budget")

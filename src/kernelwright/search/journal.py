@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from kernelwright.archive import Archive
-from kernelwright.records import Candidate, Entry, Event, EventKind, Outcome, Problem, Trial, Verdict
+from kernelwright.records import Call, Candidate, Entry, Event, EventKind, Outcome, Problem, Trial, Verdict
 from kernelwright.search import select
 from kernelwright.search.budget import Deadline
 
@@ -61,6 +61,15 @@ class Journal:
     def event(self, kind: EventKind, writer: str = "", candidate: str = "", message: str = "") -> None:
         with self._lock:
             self._tell(kind, writer, candidate, message, None)
+
+    def called(self, call: Call) -> None:
+        """A question to a language model, with its answer."""
+        with self._lock:
+            self._archive.add_call(self.run, call)
+            cost = "" if call.cost_usd is None else f", ${call.cost_usd:.4f}"
+            tokens = f"{call.input_tokens + call.output_tokens:,} tokens{cost}, {call.seconds:.0f} s"
+            ended = "" if call.finish == "stop" else f"; {call.finish}"
+            self._tell(EventKind.NOTE, call.member, call.candidate, f"answered: {tokens}{ended}", None)
 
     def submitted(self, candidate: Candidate) -> None:
         with self._lock:

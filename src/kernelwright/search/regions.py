@@ -66,7 +66,7 @@ class RegionsWriter:
     async def write(self, brief: Brief, bench: Bench) -> None:
         from kernelwright.graph import build_reference, capture_problem, partition
 
-        note = bench.note if isinstance(bench, WriterBench) else _log.info
+        note = bench.tell if isinstance(bench, WriterBench) else _log.info
         until = time.monotonic() + brief.budget_s
         try:
             whole = capture_problem(brief.problem)

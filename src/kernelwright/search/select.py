@@ -1,8 +1,17 @@
 """What is tried next: pure functions from what has been judged to an order. Fashions of search land here."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
+from kernelwright.errors import UnknownNameError
 from kernelwright.records import Entry, Parent, Stage, Status, Verdict, Weight
+from kernelwright.writers import Standing
+
+SHOWN = 4
+"""Parents a member of a swarm is shown."""
+ISLANDS = 2
+MIGRATE = 3
+"""Every third turn of an island's member looks at all islands."""
 
 
 def counting(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
@@ -85,6 +94,86 @@ def challengers(entries: Sequence[Entry], noise: float) -> tuple[Entry, ...]:
 def wins(verdict: Verdict, noise: float) -> bool:
     """Whether a confirmed candidate beats, beyond the noise, every baseline it was timed beside."""
     return verdict.confirmed and bool(verdict.comparisons) and all(item.low > 1 + noise for item in verdict.comparisons)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The next turn of a swarm, before it is told as a brief."""
+
+    member: str
+    kind: str
+    """"write", "revise" or "cross"."""
+    parents: tuple[Parent, ...]
+    """What it is shown, best first."""
+    own: Parent | None
+    """Its last candidate, where it is to be revised."""
+
+
+def turn(standing: Standing, entries: Sequence[Entry]) -> Choice | None:
+    """Who writes next and from what; None where no idle member has a turn left. Raises UnknownNameError.
+
+    Of the idle the one with the fewest turns goes first. Strategies say what it sees:
+    - best-of-swarm, the founding protocol: each member works alone, from its own attempts; then it crosses, shown the
+      best of everybody, those of writers without a model included.
+    - refine-best: from the second turn on, everybody starts from the best there is.
+    - islands: members of an island see each other's best; every third turn everybody's.
+    """
+    if standing.strategy not in STRATEGIES:
+        raise UnknownNameError("strategy", standing.strategy, STRATEGIES)
+    allowed = standing.attempts + (standing.crossings if standing.strategy == "best-of-swarm" else 0)
+    waiting = [(made, name) for name, made in standing.turns if name in standing.idle and made < allowed]
+    if not waiting:
+        return None
+    made, member = min(waiting)
+    mine = [entry for entry in entries if entry.candidate.writer == member]
+    last = Parent(mine[-1].candidate, mine[-1].verdict) if mine else None
+    seen = STRATEGIES[standing.strategy](standing, member, made, entries)
+    if seen is None:
+        return Choice(member, "revise" if last else "write", parents(mine, SHOWN), last)
+    shown = _best(seen, SHOWN) or parents(seen, SHOWN)
+    return Choice(member, "cross" if shown else "write", shown, None)
+
+
+_Seen = Callable[[Standing, str, int, Sequence[Entry]], Sequence[Entry] | None]
+"""Whose entries a member starts from in its turn; None where it goes on with its own last candidate."""
+
+
+def _alone_then_crossed(standing: Standing, member: str, made: int, entries: Sequence[Entry]) -> Sequence[Entry] | None:
+    return None if made < standing.attempts else entries
+
+
+def _from_the_best(standing: Standing, member: str, made: int, entries: Sequence[Entry]) -> Sequence[Entry] | None:
+    if made == 0:
+        return None
+    best = _best(entries, 1)
+    # Who wrote the best, or has a failure to mend while nothing stands, goes on with its own.
+    return None if not best or best[0].candidate.writer == member else entries
+
+
+def _on_islands(standing: Standing, member: str, made: int, entries: Sequence[Entry]) -> Sequence[Entry] | None:
+    names = sorted(name for name, _ in standing.turns)
+    island = {name for place, name in enumerate(names) if place % ISLANDS == names.index(member) % ISLANDS}
+    abroad = (made + 1) % MIGRATE == 0
+    seen = [entry for entry in entries if abroad or entry.candidate.writer in island or entry.candidate.baseline]
+    best = _best(seen, 1)
+    return None if made == 0 or not best or best[0].candidate.writer == member else seen
+
+
+STRATEGIES: Mapping[str, _Seen] = {
+    "best-of-swarm": _alone_then_crossed,
+    "refine-best": _from_the_best,
+    "islands": _on_islands,
+}
+
+
+def _best(entries: Sequence[Entry], limit: int) -> tuple[Parent, ...]:
+    """Those that stand, best first: by their lead where they are timed, the newest first where a host stands in."""
+    standing = ranked(entries) or tuple(
+        entry
+        for entry in sorted(entries, key=lambda entry: -entry.verdict.decided_at)
+        if entry.verdict.status is Status.PASSED and not entry.candidate.baseline
+    )
+    return tuple(Parent(entry.candidate, entry.verdict) for entry in standing[:limit])
 
 
 def _decisive(verdict: Verdict) -> bool:

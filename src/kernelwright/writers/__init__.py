@@ -1,5 +1,5 @@
 """Who proposes candidates. One file a writer."""
 
-from kernelwright.writers.writer import Bench, Writer
+from kernelwright.writers.writer import Bench, Standing, Turn, Writer
 
-__all__ = ["Bench", "Writer"]
+__all__ = ["Bench", "Standing", "Turn", "Writer"]

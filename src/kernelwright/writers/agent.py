@@ -21,6 +21,8 @@ class AgentWriter:
 
     name = "agent"
     baseline = False
+    attempts = 1_000_000
+    """Many agents, each as often as it likes."""
 
     def __init__(
         self, idle_s: float = 0.0, *, task: Task | None = None, archive: Path | None = None, lock: int | None = None

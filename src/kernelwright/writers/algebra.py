@@ -55,6 +55,7 @@ def candidates(brief: Brief) -> list[Candidate]:
                 sources=(SourceFile("model.py", text), SourceFile("reference.py", brief.problem.source)),
                 label=label,
                 note=f"rules: {applied}",
+                algorithmic=rewriting.drops_work,
             )
         )
     return proposed

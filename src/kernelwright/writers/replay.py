@@ -19,6 +19,7 @@ class ReplayWriter:
 
     def __init__(self, candidates: Sequence[Candidate] = ()) -> None:
         self._candidates = tuple(candidates)
+        self.attempts = max(1, len(self._candidates))
 
     @classmethod
     def of_folder(cls, folder: str | Path, device: str = "cpu") -> "ReplayWriter":

@@ -76,7 +76,8 @@ class TemplateWriter:
 class _Tuning:
     def __init__(self, brief: Brief, bench: Bench) -> None:
         self.brief, self.bench = brief, bench
-        self.lowerings = _lowerings(brief)
+        self.lowerings, self.algorithmic = _lowerings(brief)
+        """`algorithmic` are the shapes whose algebra drops work."""
         self.models: dict[str, str] = {}
         self.times: dict[_Variant, float] = {}
         """Trials that ran, in microseconds."""
@@ -155,30 +156,35 @@ class _Tuning:
             ),
             label=variant.label,
             note=f"kernels: {', '.join(lowering.names)}",
+            algorithmic=variant.shape in self.algorithmic,
         )
 
 
-def _lowerings(brief: Brief) -> "dict[str, Lowering]":
-    """The problem's graphs with kernels in them, by what distinguishes them, the likeliest to win first."""
+def _lowerings(brief: Brief) -> "tuple[dict[str, Lowering], set[str]]":
+    """The problem's graphs with kernels in them, by what distinguishes them, the likeliest to win first; and for which
+    of them algebra dropped work."""
     from kernelwright.graph import capture_problem
     from kernelwright.graph.lower import lower
 
     if brief.problem.opaque or brief.problem.numerics.training:
-        return {}
+        return {}, set()
     try:
         captured = capture_problem(brief.problem)
     except CaptureError:
-        return {}
+        return {}, set()
     if captured.mutations:
-        return {}
-    found = {}
+        return {}, set()
+    found: dict[str, Lowering] = {}
+    dropping: set[str] = set()
     for shape, rewriting in _rewritings(captured):
         own = found[shape] = lower(rewriting.capture)
+        before = set(found) - {shape}
         if own.attentions:
             found[f"{shape} library attention".strip()] = lower(rewriting.capture, attention=False)
         if own.linear:
             found[f"{shape} library linear".strip()] = lower(rewriting.capture, linear=False)
-    return {shape: lowering for shape, lowering in found.items() if lowering.names}
+        dropping |= set(found) - before if rewriting.drops_work else set()
+    return {shape: lowering for shape, lowering in found.items() if lowering.names}, dropping
 
 
 def _rewritings(captured: object) -> "list[tuple[str, Rewriting]]":
@@ -187,4 +193,7 @@ def _rewritings(captured: object) -> "list[tuple[str, Rewriting]]":
     assert isinstance(captured, Capture)
     swift = rewrite(captured, (*RULES, CAUSAL))
     found = [("causal", swift)] if CAUSAL.name in swift.applied else []
-    return [*found, ("", rewrite(captured, RULES))]
+    found.append(("", rewrite(captured, RULES)))
+    if found[-1][1].drops_work:  # fewer operations need not be faster: they may be less to a library's liking
+        found.append(("as written", rewrite(captured, [rule for rule in RULES if not rule.drops_work])))
+    return found
