@@ -219,7 +219,7 @@ def products(draw: np.random.Generator) -> Iterator[Case]:
     a, b = draw.standard_normal((2, size, size)).astype(np.float32)
     expected = a.astype(np.float64) @ b
     parameters = packed("8i3q3i", *[size] * 6, size // 32, size // 32, 0, 0, 0, 0, size // 16, 1)
-    arguments = [a, b, None, blank(size, size), parameters, None, None, None, None, None, None]
+    arguments = [a, b, None, blank(size, size), parameters, *[None] * 11]
     constants = {10: False, 100: False, 110: False, 200: True, 201: True, 202: True, 300: False}
     yield Case(
         "gemm",
@@ -245,6 +245,7 @@ def products(draw: np.random.Generator) -> Iterator[Case]:
         i64(length * width),
         f32(0.125),
         f32(1),
+        *[None] * 6,
     ]
     yield Case(
         "attention",
