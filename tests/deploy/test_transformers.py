@@ -1,9 +1,11 @@
 """Models as people have them: outputs of the model's own class, keyword arguments, integer inputs, buffers."""
 
+import asyncio
 import logging
 import os
 import pickle
 import warnings
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -13,9 +15,11 @@ from kernelwright.archive import Archive
 from kernelwright.deploy import drop_in, torch_backend
 from kernelwright.problems import from_module
 from kernelwright.records import (
+    Brief,
     Candidate,
     Comparison,
     Entry,
+    Facts,
     Problem,
     SourceFile,
     Stage,
@@ -24,6 +28,7 @@ from kernelwright.records import (
     Verdict,
 )
 from kernelwright.targets import environment
+from kernelwright.writers.template import TemplateWriter
 
 transformers = pytest.importorskip("transformers")
 
@@ -52,14 +57,39 @@ def bert() -> tuple[nn.Module, dict[str, torch.Tensor]]:
 
 def vit() -> tuple[nn.Module, dict[str, torch.Tensor]]:
     torch.manual_seed(0)
-    model = transformers.ViTModel(transformers.ViTConfig(image_size=16, patch_size=8, **SIZES)).eval()
-    return model, {"pixel_values": torch.randn(2, 3, 16, 16)}
+    model = transformers.ViTModel(transformers.ViTConfig(image_size=24, patch_size=8, **SIZES)).eval()
+    return model, {"pixel_values": torch.randn(2, 3, 24, 24)}
 
 
-def proven(problem: Problem) -> Entry:
-    """The reference's own text as a confirmed winner. Only its being served is tested, so the numbers are made up."""
+def llama() -> tuple[nn.Module, dict[str, torch.Tensor]]:
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(vocab_size=100, num_key_value_heads=1, use_cache=False, **SIZES)
+    return transformers.LlamaModel(config).eval(), {"input_ids": torch.randint(0, 100, (2, 12))}
+
+
+def by_hand(problem: Problem) -> Candidate:
+    """The reference's own text."""
     files = (SourceFile("model.py", KERNEL), SourceFile("reference.py", problem.source))
-    candidate = Candidate("hand", "torch@cpu", files)
+    return Candidate("hand", "torch@cpu", files)
+
+
+def by_template(problem: Problem) -> Candidate:
+    """The first that the template writer submits."""
+
+    class FirstBench:
+        found: Candidate
+
+        async def submit(self, candidate: Candidate) -> None:
+            self.found = candidate
+
+    bench = FirstBench()
+    asyncio.run(TemplateWriter().write(Brief(problem, "cpu", Facts("cpu", "x", "x"), attempts=1), bench))  # type: ignore[arg-type]
+    return bench.found
+
+
+def proven(problem: Problem, make: Callable[[Problem], Candidate] = by_hand) -> Entry:
+    """A confirmed winner. Only its being served is tested, so the numbers are made up."""
+    candidate = make(problem)
     timing = Timing((1.0,), "made up")
     beside = Comparison("eager", "e", Timing((2.0,), "made up"), 2.0, 1.9, 2.1)
     verdict = Verdict(
@@ -142,3 +172,30 @@ def test_torch_compile_serves_the_whole_model(make, monkeypatch: pytest.MonkeyPa
     assert type(got) is type(want)
     for name in want:
         torch.testing.assert_close(got[name], want[name], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [bert, vit, llama])
+def test_kernels_on_packed_weights_serve_a_model_and_follow_its_weights(
+    make, monkeypatch: pytest.MonkeyPatch, tmp_path, caplog
+) -> None:
+    path = tmp_path / "archive.sqlite"
+    monkeypatch.setattr(torch_backend, "open_archive", lambda: Archive(path))
+    model, call = make()
+    problem, _ = from_module(model, (), call)
+    entry = proven(problem, by_template)
+    text = entry.candidate.sources[0].text
+    assert "self.lib.linear(" in text and "self.lib.attended(" in text and "F.scaled_dot" not in text
+    with Archive(path) as archive:
+        archive.add_problem(problem)
+        archive.add_candidate(entry.candidate)
+        archive.add_verdict(entry.verdict)
+    torch._dynamo.reset()
+    fast, compiled = drop_in(model, problem, entry), torch.compile(model, backend="kernelwright")
+    with torch.no_grad(), caplog.at_level(logging.INFO, "kernelwright"):
+        for factor in (1.0, 0.5):
+            for parameter in model.parameters():
+                parameter.mul_(factor)
+            want = model(**call)
+            for got in (fast(**call), compiled(**call)):
+                torch.testing.assert_close(got[0], want[0], rtol=1e-4, atol=1e-5)
+    assert not fast.disabled and "served by template" in caplog.text and "not served" not in caplog.text
