@@ -101,8 +101,9 @@ def test_a_candidate_is_timed_beside_what_is_held_and_confirmed(judge: Judge, pr
     assert first.status is Status.PASSED and first.timing is not None and not first.comparisons
     judge.hold(baseline)
     judge.hold(baseline)
-    rival = variant(problem, "torch.tanh(self.inner(x))", "self.inner(x).tanh_()")
+    rival = replace(variant(problem, "torch.tanh(self.inner(x))", "self.inner(x).tanh_()"), algorithmic=True)
     verdict = judge.submit(rival)
+    assert "algorithmic" in verdict.labels and "algorithmic" not in first.labels
     assert verdict.status is Status.PASSED and verdict.stage is Stage.TIME, verdict.reason
     assert verdict.timing is not None and len(verdict.timing.samples_us) >= SETTINGS.rounds
     assert [item.baseline for item in verdict.comparisons] == ["eager"]

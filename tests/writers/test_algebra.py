@@ -114,6 +114,31 @@ def test_candidates_compute_the_reference(
             torch.testing.assert_close(model(x), reference(x))
 
 
+SUMMED = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(32, 96)
+
+    def forward(self, x):
+        return (self.first(x) * 1.5).sum(1, keepdim=True)
+
+def get_init_inputs():
+    return []
+
+def get_inputs():
+    return [torch.rand(16, 32)]
+"""
+
+
+def test_what_leaves_work_out_says_so() -> None:
+    assert [candidate.algorithmic for candidate in proposed(SUMMED, (16, 32))] == [True]
+    assert not any(candidate.algorithmic for candidate in proposed(VISION_ATTENTION, (2, 32, 8, 8)))
+
+
 def test_it_keeps_to_its_attempts() -> None:
     assert len(proposed(CAUSAL, (2, 16, 32), attempts=1)) == 1
 

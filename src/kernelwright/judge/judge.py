@@ -407,6 +407,8 @@ class Judge:
             labels.append("fixed shape")
         if hearing.evidence.degenerate:
             labels.append("degenerate problem")
+        if hearing.session.candidate.algorithmic:
+            labels.append("algorithmic")
         native = self.device != "null"
         return Verdict(
             candidate=hearing.session.candidate.digest,
