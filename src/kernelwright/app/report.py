@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from kernelwright.app import options
 from kernelwright.app.console import console_for, refuse_unwritable, write_json
@@ -17,16 +18,24 @@ def report(
         Path | None, typer.Option("--out", metavar="FILE", help="Write the page here.", show_default="RUN.html")
     ] = None,
     runs: Annotated[bool, typer.Option("--list", help="List the runs of the archive instead, newest first.")] = False,
+    swarm: Annotated[
+        bool,
+        typer.Option("--swarm", help="Instead: what each model and agent achieved and cost, and all of them together."),
+    ] = False,
     json_to: options.Json = None,
     archive: options.ArchivePath = None,
 ) -> None:
     """Shows a past run, and writes it as one self-contained HTML page.
 
-    The JSON is that of `optimize`; with --list, a list of {run, problem, device, started_at, finished, reason}.
+    The JSON is that of `optimize`; with --list, a list of {run, problem, device, started_at, finished, reason}; with
+    --swarm {members [writer, problems, attempts, correct_at, fast, tokens, cost_usd], best_single, single, swarm}.
     """
     from kernelwright.archive import open_archive
 
     console = console_for(json_to)
+    if swarm:
+        _show_swarm(console, json_to, archive)
+        return
     if out:
         refuse_unwritable(out)
     with open_archive(archive) as store:
@@ -54,3 +63,23 @@ def report(
     console.print(outcome.reason, soft_wrap=True)
     console.print(f"report    {page}", soft_wrap=True)
     write_json(outcome_json(outcome, None, page), json_to)
+
+
+def _show_swarm(console: Console, json_to: str | None, archive: Path | None) -> None:
+    from kernelwright.archive import open_archive
+    from kernelwright.report.swarm import attempts_of, ledger, ledger_json, ledger_sentence, ledger_table
+    from kernelwright.search import select
+
+    with open_archive(archive) as store:
+        verdicts = store.verdicts()
+        tasks = dict.fromkeys((verdict.problem, verdict.target) for verdict in verdicts)
+        counting = [
+            counts
+            for task in tasks
+            for counts in select.counting(item for item in verdicts if (item.problem, item.target) == task)
+        ]
+        candidates = {digest: store.candidate(digest) for digest in {verdict.candidate for verdict in verdicts}}
+        found = ledger(attempts_of(verdicts, counting, candidates), [call for _, call in store.calls()])
+    console.print(ledger_table(found))
+    console.print(ledger_sentence(found), soft_wrap=True)
+    write_json(ledger_json(found), json_to)
