@@ -117,8 +117,8 @@ def ledger_table(found: Ledger) -> Table:
     """For a terminal."""
     depth = max((len(row.correct_at) for row in found.members), default=1)
     table = Table(box=None, padding=(0, 1), header_style="bold")
-    table.add_column("writer")
-    titles = ["tasks", "tries", "right@1", f"@{depth}", *(f">{p:g}x" for p in FASTER), "confirmed", "geomean"]
+    table.add_column("writer", min_width=12, overflow="fold")
+    titles = ["tasks", "tries", "right@1", f"@{depth}", *(f">{p:g}x" for p in FASTER), "conf.", "geomean"]
     for title in (*titles, "tokens", "cost"):
         table.add_column(title, justify="right", no_wrap=True)
     for row in found.members:
@@ -143,8 +143,8 @@ def ledger_sentence(found: Ledger) -> str:
     gain = found.swarm / found.single - 1
     return (
         f"on {found.shared} problems that all worked at: together {found.swarm:.2f}x, the best alone "
-        f"({found.best_single}) {found.single:.2f}x: {gain:+.0%} (geometric means of the best speedup, 1 where none; as "
-        "submitted)"
+        f"({found.best_single}) {found.single:.2f}x: {gain:+.0%} (geometric means of the best speedup as submitted, "
+        "1 where there is none)"
     )
 
 
