@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -33,7 +34,7 @@ from kernelwright.judge.fresh import Batch, Given
 from kernelwright.judge.null_session import NullSession
 from kernelwright.judge.requests import Requests
 from kernelwright.judge.series import Series
-from kernelwright.judge.spawn import forkserver, readable
+from kernelwright.judge.spawn import aside, forkserver, readable
 from kernelwright.judge.steps import (
     Declared,
     Expected,
@@ -280,18 +281,15 @@ class Session:
             wire.kill()
 
     def close(self) -> None:
-        """Ends the child. Idempotent."""
-        if self._wire:
-            self._note_memory()
-            self._wire.close()
-            self._log = self._wire.text
-            self._wire = None
-        if self._arena:
-            self._arena.close()
-            self._arena = None
-        if self._scratch:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-            self._scratch = None
+        """Ends the child. Idempotent. What the system needs to take it apart is not waited for."""
+        wire, arena, folder = self._wire, self._arena, self._scratch
+        self._wire = self._arena = self._series = self._scratch = None
+        if wire:
+            self._note_memory(wire, arena)
+            wire.kill()
+            self._log = wire.text
+        if wire or arena or folder:
+            aside(partial(_bury, wire, arena, folder))
         if not self._lost:
             self._lost = Failure(Status.RUNTIME_ERROR, "the session is closed")
 
@@ -342,9 +340,9 @@ class Session:
         yield wire
         wire.stop()
 
-    def _note_memory(self) -> None:
-        if self._wire and self._held:
-            used = self._wire.peak_bytes() - self._held - (self._arena.size if self._arena else 0)
+    def _note_memory(self, wire: Wire, arena: Arena | None) -> None:
+        if self._held:
+            used = wire.peak_bytes() - self._held - (arena.size if arena else 0)
             self._peak = max(self._peak or 0, used)
 
     def _room(self, size: int) -> Arena:
@@ -353,7 +351,7 @@ class Session:
         assert wire is not None
         if self._arena is None or self._arena.size < size:
             if self._arena:
-                self._note_memory()
+                self._note_memory(wire, self._arena)
                 self._arena.close()
             self._series = None
             self._arena = Arena(size + size // 4)
@@ -457,6 +455,15 @@ class Session:
         self._lost = Failure(status, f"the candidate {lost} {when}".strip())
         self.close()
         return self._lost
+
+
+def _bury(wire: Wire | None, arena: Arena | None, folder: str | None) -> None:
+    if wire:
+        wire.close()
+    if arena:
+        arena.close()
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass

@@ -2,12 +2,16 @@
 
 import atexit
 import os
+import select
 import site
 import socket
 import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from kernelwright.errors import SandboxError
@@ -80,6 +84,22 @@ _SYSTEM_FILES = (
 )
 
 
+_Ends = tuple[socket.socket, int, int]
+"""Of a child: our ends of its channel, its log, and the pipe on which its end is told."""
+
+
+def _release(ends: _Ends) -> None:
+    ends[0].close()
+    os.close(ends[1])
+    os.close(ends[2])
+
+
+def _ended(told: int) -> bool:
+    poll = select.poll()
+    poll.register(told, select.POLLIN)
+    return bool(poll.poll(0))
+
+
 class Forkserver:
     """Starts at the first `spawn`, or ahead of need with `start`. Thread-safe. Ends with this process at the latest."""
 
@@ -87,6 +107,8 @@ class Forkserver:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
+        self._spare: _Ends | None = None
+        """A child that is being born, or waits: forking takes a third of the time until one is confined."""
 
     def start(self) -> None:
         """Begins to import torch over there; does not wait for it."""
@@ -94,23 +116,21 @@ class Forkserver:
             self._running()
 
     def spawn(self) -> Wire:
-        """A new child, not yet confined. Raises SandboxError where there is no forkserver to be had."""
-        channel, theirs = socket.socketpair()
-        log, their_log = os.pipe()
-        told, tell = os.pipe()
-        try:
-            with self._lock:
-                pid = self._ask(theirs.fileno(), their_log, tell)
-        except (OSError, EOFError) as error:
-            channel.close()
-            os.close(log)
-            os.close(told)
-            raise SandboxError(f"no child process could be started: {error}") from error
-        finally:
-            theirs.close()
-            os.close(their_log)
-            os.close(tell)
-        return Wire(pid, channel, log, told)
+        """A new child, not yet confined: the one that was born ahead; the next is ordered. Raises SandboxError where
+        no forkserver can be had."""
+        with self._lock:
+            try:
+                wire = self._born()
+            except (OSError, EOFError):
+                # It was killed, from outside or for memory: once more with a new one.
+                self._process, self._channel = None, None
+                try:
+                    wire = self._born()
+                except (OSError, EOFError) as error:
+                    raise SandboxError(f"no child process could be started: {error}") from error
+            with suppress(OSError):
+                self._spare = self._order()
+            return wire
 
     def close(self) -> None:
         """Ends the forkserver and every child of it."""
@@ -118,6 +138,9 @@ class Forkserver:
             if self._channel is not None:
                 self._channel.close()
                 self._channel = None
+            if self._spare is not None:
+                _release(self._spare)
+                self._spare = None
             if self._process is not None:
                 try:
                     self._process.wait(5)
@@ -126,21 +149,34 @@ class Forkserver:
                     self._process.wait()
                 self._process = None
 
-    def _ask(self, *files: int) -> int:
-        for attempt in (1, 2):
-            channel = self._running()
-            try:
-                frames.send(channel, b"child", files)
-                answer = channel.recv(4, socket.MSG_WAITALL)
-                if len(answer) == 4:
-                    return struct.unpack("<I", answer)[0]
-                raise EOFError("the forkserver ended")
-            except (OSError, EOFError):
-                # It was killed, from outside or for memory: once more with a new one.
-                self._process, self._channel = None, None
-                if attempt == 2:
-                    raise
-        raise AssertionError
+    def _born(self) -> Wire:
+        ordered, self._spare = self._spare or self._order(), None
+        assert self._channel is not None
+        try:
+            answer = self._channel.recv(4, socket.MSG_WAITALL)
+            if len(answer) != 4 or self._process is None or self._process.poll() is not None or _ended(ordered[2]):
+                raise EOFError("the forkserver, or the child it had ready, ended")
+            return Wire(struct.unpack("<I", answer)[0], *ordered)
+        except BaseException:
+            _release(ordered)
+            raise
+
+    def _order(self) -> "_Ends":
+        """Asks for a child and does not wait for it: the answer, its process id, is read by `_born`."""
+        server = self._running()
+        channel, theirs = socket.socketpair()
+        log, their_log = os.pipe()
+        told, tell = os.pipe()
+        try:
+            frames.send(server, b"child", (theirs.fileno(), their_log, tell))
+        except BaseException:
+            _release((channel, log, told))
+            raise
+        finally:
+            theirs.close()
+            os.close(their_log)
+            os.close(tell)
+        return channel, log, told
 
     def _running(self) -> socket.socket:
         if self._channel is not None and self._process is not None and self._process.poll() is None:
@@ -164,6 +200,17 @@ class Forkserver:
         return ours
 
 
+def aside(work: Callable[[], None]) -> None:
+    """Does what nobody waits for, one after the other on a thread of its own, at the latest when this process ends."""
+    with _lock:
+        pid = os.getpid()
+        if pid not in _asides:
+            _asides.clear()
+            _asides[pid] = ThreadPoolExecutor(1, "kernelwright-aside")
+        _asides[pid].submit(work)
+
+
+_asides: dict[int, ThreadPoolExecutor] = {}
 _lock = threading.Lock()
 _servers: dict[int, Forkserver] = {}
 

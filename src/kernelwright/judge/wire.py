@@ -47,6 +47,7 @@ class Wire:
         self.pid = pid
         self._channel, self._log, self._told = channel, log, told
         self._pidfd = _pidfd(pid)
+        self._user, self._own = 0, -1  # this thread, and its schedstat
         self._links = 0
         self._schedstats: dict[str, int] = {}
         """Open files, by thread: they are read twice in each window."""
@@ -105,7 +106,7 @@ class Wire:
                 self._channel.close()
                 os.close(self._log)
                 os.close(self._told)
-                for held in self._schedstats.values():
+                for held in [*self._schedstats.values(), *[self._own] * (self._own >= 0)]:
                     os.close(held)
                 if self._pidfd is not None and self._pidfd >= 0:
                     os.close(self._pidfd)
@@ -155,8 +156,12 @@ class Wire:
                     self._schedstats[thread] = os.open(f"{task}/{thread}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return 0
-        with open("/proc/thread-self/schedstat", "rb", 0) as own:
-            return _waited(own.fileno()) + sum(map(_waited, self._schedstats.values()))
+        if threading.get_native_id() != self._user:
+            self._user = threading.get_native_id()
+            if self._own >= 0:
+                os.close(self._own)
+            self._own = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        return _waited(self._own) + sum(map(_waited, self._schedstats.values()))
 
     # Messages
 
