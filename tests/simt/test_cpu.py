@@ -222,3 +222,23 @@ def test_waves_of_sixty_four(unit: Unit) -> None:
     report = library.launch("group_sum", {0: at(x), 1: at(y)}, threads=(200,), group_size=(128,))
     assert y[0] == pytest.approx(x[:128].sum(), rel=1e-5) and y[199] == pytest.approx(x[128:].sum(), rel=1e-5)
     assert report.exchanges == 4
+
+
+def test_exp_within_two_units_in_the_last_place() -> None:
+    text = (
+        '#include "simt.hpp"\nstatic void e(const float* x, float* y, simt::u32 i) { y[i] = simt::math::exp(x[i]); }\n'
+    )
+    parameters = (Parameter("x", "buffer", 0, "float *"), Parameter("y", "buffer", 1, "float *"))
+    at_i = Parameter("i", "builtin", 0, "u32", builtin="thread_in_grid")
+    library = build(Unit(text, (Entry("e", "e", (*parameters, at_i)),)), ["e"])
+    special = [np.inf, -np.inf, np.nan, 0.0, -0.0, 88.72, 88.73, 1e30, -87.4, -100.0, -104.0, -1e30]
+    x = np.concatenate([np.linspace(-87, 88.7, 1_000_003), special]).astype(np.float32)
+    y = np.zeros_like(x)
+    library.launch("e", {0: at(x), 1: at(y)}, threads=(x.size,), group_size=(64,))
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        exact = np.exp(x.astype(np.float64))
+        rounded = exact.astype(np.float32)
+        unit = np.maximum(np.spacing(np.abs(rounded)), np.float32(1e-45))
+    finite = np.isfinite(rounded)
+    assert (np.abs(y[finite].astype(np.float64) - exact[finite]) <= 2 * unit[finite]).all()
+    np.testing.assert_array_equal(y[~finite], rounded[~finite])
