@@ -155,18 +155,6 @@ def rows(draw: np.random.Generator) -> Iterator[Case]:
         tolerance=0,
         group_memory={0: 1024},
     )
-    strides = [i32(200), i32(1), i32(1), i32(200), i32(200)]
-    arguments = [keys, blank(6, 200), *strides]
-    yield Case(
-        "sort",
-        _file("mlx_sort"),
-        "sort_mbsort_float32",
-        arguments,
-        {1: np.sort(keys, 1)},
-        (128, 1, 1),
-        (1, 6, 1),
-        tolerance=0,
-    )
 
 
 def moving(draw: np.random.Generator) -> Iterator[Case]:

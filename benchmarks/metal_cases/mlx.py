@@ -96,7 +96,7 @@ def elementwise(draw: np.random.Generator) -> Iterator[Case]:
         "copy", _file("copy"), "v_copyfloat32float16", arguments, {1: wide}, (256,), threads=(5000,), tolerance=HALF
     )
     square = draw.standard_normal((48, 80)).astype(np.float32)
-    arguments = [square, blank(80, 48), i64(1, 80)]
+    arguments = [square, blank(80, 48), None, i64(1, 80)]
     yield Case(
         "copy",
         _file("copy"),
@@ -256,7 +256,7 @@ def order(draw: np.random.Generator) -> Iterator[Case]:
         arguments,
         {1: np.cumsum(columns.astype(np.float64), 0)},
         (256, 1, 1),
-        (2, 1, 1),
+        (1, 2, 1),
         tolerance=1e-4,
     )
     keys = draw.standard_normal((5, 400)).astype(np.float32)
