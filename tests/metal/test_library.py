@@ -1,5 +1,7 @@
 """The user's face: torch.mps.compile_shader's convention, on tensors and arrays of this machine."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -96,6 +98,25 @@ def test_groups_that_do_not_fit(library: Library) -> None:
         library.scale(out, out, 300, arg_casts={2: "uint8"})
     with pytest.raises(LaunchError, match="arg_casts knows"):
         library.scale(out, out, 3, arg_casts="uint32")
+
+
+def test_pytorchs_headers_and_reported_errors() -> None:
+    source = """
+    #include <c10/metal/error.h>
+    #include <c10/metal/special_math.h>
+    kernel void k(device float* out, constant float* x, device c10::metal::ErrorMessages* errors,
+                  uint i [[thread_position_in_grid]]) {
+      if (x[i] > 9) TORCH_REPORT_ERROR(errors, "x is ", int(x[i]), " at ", i);
+      out[i] = c10::metal::erf(x[i]);
+    }
+    """
+    kernel = compile_shader(source, include_dirs=[Path(torch.__file__).parent / "include"]).k
+    x, out = torch.linspace(-2, 2, 64), torch.zeros(64)
+    kernel(out, x, error_buf_idx=2)
+    torch.testing.assert_close(out, x.erf())
+    x[5] = 11
+    with pytest.raises(LaunchError, match=r"k, shader\.metal:\d+: x is 11 at 5"):
+        kernel(out, x, error_buf_idx=2)
 
 
 def test_errors_show_the_users_line_and_caret() -> None:

@@ -87,6 +87,8 @@ def test_object_and_pointer_in_one_declaration_are_refused() -> None:
         ("float4 v = {1, 2};", "float4 v = ::metal::shim::listed<float4>(1, 2);"),
         ("x = c ? a[i] : b;", "x = c ? ::metal::shim::read->*a[i] : ::metal::shim::read->*b;"),
         ("x = c ? 1 : -y;", "x = c ? 1 : -y;"),
+        ('f("a" "b");', 'f(((constant char*)"a" "b"));'),
+        ('char s[] = "a"; static_assert(x, "b");', 'char s[] = "a"; static_assert(x, "b");'),
     ],
 )
 def test_words_that_mean_something_else_in_cpp(text: str, expected: str) -> None:

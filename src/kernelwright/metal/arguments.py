@@ -5,6 +5,7 @@ of either an array of them; a bool is an int as it is in Python. `arg_casts` nam
 Source: torch 2.14, torch/csrc/mps/Module.cpp and ATen/native/mps/OperationUtils.mm.
 """
 
+import ctypes
 import struct
 import sys
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,22 @@ class Bound:
     kept: Sequence[Any]  # what must live until the launch is over
 
 
+class Reported:
+    """The buffer that a kernel reports errors to: c10::metal::ErrorMessages, a count and thirty messages."""
+
+    _FILE, _TEXT, _LINE, _MESSAGE_BYTES, _MESSAGES = 0, 256, 508, 512, 30
+
+    def __init__(self) -> None:
+        self.held = bytearray(4 + self._MESSAGES * self._MESSAGE_BYTES)
+
+    def check(self, name: str) -> None:
+        """Raises LaunchError with the first message, if there is one."""
+        if struct.unpack_from("<I", self.held)[0]:
+            message = bytes(self.held[4 : 4 + self._MESSAGE_BYTES])
+            file, text = (message[at:].split(b"\0", 1)[0].decode(errors="replace") for at in (self._FILE, self._TEXT))
+            raise LaunchError(f"{name}, {file}:{struct.unpack_from('<I', message, self._LINE)[0]}: {text}")
+
+
 def bind(name: str, values: Sequence[Any], casts: str | Mapping[int, str] | None) -> Bound:
     """Raises LaunchError for a value that no buffer can hold, and for tensors of two devices."""
     arguments: dict[int, Argument] = {}
@@ -39,6 +56,10 @@ def bind(name: str, values: Sequence[Any], casts: str | Mapping[int, str] | None
         if cast is not None and cast not in _CAST_NAMES:
             raise LaunchError(f"{name}: arg_casts knows {', '.join(sorted(_CAST_NAMES))}, not {cast!r}")
         if value is None:
+            continue
+        if isinstance(value, bytearray):
+            arguments[index] = (ctypes.addressof(ctypes.c_char.from_buffer(value)), len(value))
+            hosts.add("cpu")
             continue
         tensor = _tensor(name, index, value)
         if tensor is not None:

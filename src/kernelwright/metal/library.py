@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from kernelwright import simt
 from kernelwright.errors import CompileError, LaunchError, UnknownNameError
 from kernelwright.metal import diagnostics, frontend, native
-from kernelwright.metal.arguments import bind
+from kernelwright.metal.arguments import Reported, bind
 from kernelwright.metal.constants import Constants
 from kernelwright.simt import Entry, Report, Unit
 
@@ -129,14 +129,23 @@ class Kernel:
         group_size: int | Sequence[int] | None = None,
         arg_casts: str | Mapping[int, str] | None = None,
         group_memory: Mapping[int, int] | None = None,
+        error_buf_idx: int | None = None,
     ) -> Report:
         """Runs the kernel. Argument i is buffer i: a tensor or array, a number, a list of numbers or tensors.
 
         `threads` counts all threads (not groups), default one for each element of the first tensor; `group_size` of
         the same rank, default as large as can be. `group_memory` gives bytes to [[threadgroup(n)]] parameters, which
-        torch has no word for. None leaves a buffer out that a function constant switches off.
+        torch has no word for. None leaves a buffer out that a function constant switches off. Buffer `error_buf_idx`
+        takes what TORCH_REPORT_ERROR writes (c10/metal/error.h); the first message is raised as LaunchError.
         """
-        return self._launch(args, threads, group_size, arg_casts, group_memory)
+        if error_buf_idx is None:
+            return self._launch(args, threads, group_size, arg_casts, group_memory)
+        reported = Reported()
+        values = [*args, *[None] * (error_buf_idx + 1 - len(args))]
+        values[error_buf_idx] = reported.held
+        report = self._launch(values, threads, group_size, arg_casts, group_memory)
+        reported.check(self.entry.name)
+        return report
 
     def watched(
         self,

@@ -20,6 +20,7 @@ SPACES = frozenset({"device", "constant", "threadgroup", "thread"})
 _SPECIFIERS = frozenset({"static", "const", "volatile", "constexpr", "inline", "typename", "struct", "class"})
 _BUILT_IN_TYPE_WORDS = frozenset({"unsigned", "signed", "char", "short", "int", "long", "float"})
 _DECIMAL = re.compile(r"(\d+\.\d*|\.\d+)([eE][+-]?\d+)?|\d+[eE][+-]?\d+|0[xX][\da-fA-F]*\.?[\da-fA-F]*[pP][+-]?\d+")
+_TEXT = "(constant char*)"
 _NO_OBJECTS = frozenset({"true", "false", "nullptr", "this"})
 _VECTOR = re.compile(r"(bool|u?(char|short|int|long)|float|half|bfloat)[234]")
 _SUFFIXED = re.compile(rf"({_DECIMAL.pattern}|\d+)([hH]|bf|BF)")
@@ -47,6 +48,7 @@ class _Translation:
         self.instances: list[Instance] = []
         self.attributes: dict[int, tuple[list[Attribute], int]] = {}
         self._starts: list[int] = []
+        self._asserted = 0
         self.members: set[str] = set()
 
     def run(self) -> Translated:
@@ -441,6 +443,12 @@ class _Translation:
                 if token == "thread":
                     items[index] = ""
                 self._array_parameter(index)
+            elif token[0] == '"' and self._inside(index) is None:
+                self._text(index)
+            elif token in ("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__"):
+                items[index] = f"({_TEXT}{token})"
+            elif token == "static_assert":
+                self._asserted = tokens.closing(tokens.after(index))
             elif _VECTOR.fullmatch(token):
                 self._listed(index)
             elif token == "static_cast":
@@ -490,6 +498,19 @@ class _Translation:
             now = tokens.items[operand] if operand < len(tokens) else ""
             if tokens.word(operand) in ("*", "(") or (now[:1].isidentifier() and now not in _NO_OBJECTS):
                 tokens.items[operand] = f"::metal::shim::read->*{now}"
+
+    def _text(self, index: int) -> None:
+        """A string lies in constant memory, but where it makes an array, or is no value at all."""
+        tokens = self.tokens
+        before = tokens.before(index)
+        makes_array = tokens.word(before) == "=" and tokens.word(tokens.before(before)) == "]"
+        if index < self._asserted or makes_array or tokens.word(before) == "extern" or tokens.word(before)[:1] == '"':
+            return
+        last = index
+        while tokens.word(tokens.after(last))[:1] == '"':
+            last = tokens.after(last)
+        tokens.items[index] = f"({_TEXT}{tokens.items[index]}"
+        tokens.items[last] += ")"
 
     def _listed(self, index: int) -> None:
         """`float4 v = {a, b}` may leave parts out, which a constructor may not."""
