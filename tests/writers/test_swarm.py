@@ -113,6 +113,7 @@ def test_money_and_tokens_are_hard_stops() -> None:
     calls = [call for _, call in archive.calls(outcome.run)]
     assert len(calls) == 3 and sum(call.cost_usd or 0 for call in calls) <= 0.035
     assert sum("might pass $0.035" in line for line in told) == 2
+    assert "swarm: so far 3,300 tokens, $0.0300 of $0.035" in told
     assert outcome.best, "what was found stays"
     outcome, told, archive = search(models, Custom(max_tokens=500, limits=Limits(tokens=100)))
     assert archive.calls(outcome.run) == () and any("might pass 100 tokens" in line for line in told)

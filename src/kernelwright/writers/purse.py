@@ -47,6 +47,14 @@ class Purse:
         self._open.pop(ticket, None)
         self.spent += used
 
+    @property
+    def told(self) -> str:
+        """What was spent, in words."""
+        tokens = f"{self.spent.input_tokens + self.spent.output_tokens:,} tokens"
+        cost = "" if self.spent.cost_usd is None else f", ${self.spent.cost_usd:.4f}"
+        limit = "" if self.limits.cost_usd is None else f" of ${self.limits.cost_usd:g}"
+        return f"{tokens}{cost}{limit if cost else ''}{'' if self.spent.measured else ' (in part estimated)'}"
+
     def _worst(self, model: Model, prompt: Prompt) -> tuple[float | None, int]:
         read = prompt.estimated_tokens
         return model.price(read, prompt.max_tokens), read + prompt.max_tokens

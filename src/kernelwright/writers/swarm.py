@@ -158,6 +158,7 @@ class _Swarming:
             self.bench.tell(told(Reply("", "cancelled", used)))
             raise
         self.purse.settle(ticket, reply.used)
+        self.bench.tell(f"so far {self.purse.told}")
         written = files_of(reply.text) if number and reply.finish in ("stop", "length") else {}
         if not written:
             self.bench.tell(told(reply))
