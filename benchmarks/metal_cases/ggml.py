@@ -128,7 +128,7 @@ def rows(draw: np.random.Generator) -> Iterator[Case]:
         [packed("2i3Qi3Q3Q", *numbers), x, picks, blank(7, columns)],
         wide[picks],
         (256, 1, 1),
-        (7, 1, 1),
+        (7 * 4, 1, 1),  # a thread moves one element
     )
 
 

@@ -64,6 +64,10 @@ void neighbours_in_bytes(float* a, u32 t) {
 void exchange_in_a_branch(float* a, u32 t) {
   if (t % 2) a[t] = reduce<Sum>(a[t]);
 }
+void through_a_pointer(float* a, u32 t) {
+  float** list = (float**)a;
+  list[0][t] = t;
+}
 // Wrong ones.
 void race_of_two(float* a, u32 t) {
   SIMT_GROUP float tile[128];
@@ -85,6 +89,7 @@ GOOD = [
     "neighbours_in_bytes",
     "exchange_in_a_branch",
 ]
+POINTERS = ["through_a_pointer"]
 WRONG = ["race_of_two", "outside"]
 PARAMETERS = (
     Parameter("a", "buffer", 0, "float *", writable=True, element_bytes=4),
@@ -94,8 +99,8 @@ PARAMETERS = (
 
 @pytest.fixture(scope="module")
 def built() -> simt.Library:
-    unit = Unit(TEXT, tuple(Entry(name, name, PARAMETERS) for name in GOOD + WRONG))
-    return simt.build(unit, GOOD + WRONG, check=True)
+    unit = Unit(TEXT, tuple(Entry(name, name, PARAMETERS) for name in GOOD + POINTERS + WRONG))
+    return simt.build(unit, GOOD + POINTERS + WRONG, check=True)
 
 
 def launched(built: simt.Library, name: str) -> tuple[np.ndarray, tuple[Fault, ...]]:
@@ -129,6 +134,14 @@ def test_a_wrong_index_names_the_element(built: simt.Library) -> None:
     assert fault.kind is simt.FaultKind.OUT_OF_BOUNDS and fault.times == 64
     assert "element 128 of buffer 0 (a), which has 128 elements" in fault.message
     assert fault.thread == (64, 0, 0) and fault.place.function == "outside"
+
+
+def test_memory_behind_an_address_in_a_buffer_is_the_callers(built: simt.Library) -> None:
+    values = np.zeros(128, np.float32)
+    table = np.array([values.ctypes.data, 0], np.uint64)
+    memory = {0: (table.ctypes.data, table.nbytes)}
+    report = built.launch("through_a_pointer", memory, threads=[128], group_size=[128])
+    assert report.faults == () and values.tolist() == list(range(128))
 
 
 def test_launches_are_independent(built: simt.Library) -> None:

@@ -113,7 +113,7 @@ class _Range(ctypes.Structure):
 
 
 class _Site(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_uint32) for name in ("bytes", "align", "kind", "unused"))
+    _fields_ = tuple((name, ctypes.c_uint32) for name in ("bytes", "align", "kind", "pointer"))
 
 
 class _Found(ctypes.Structure):
@@ -214,7 +214,7 @@ class Watch:
         self._library = library
         self._tables = tables
         self._sites = (_Site * max(len(tables.sites), 1))(
-            *(_Site(site.bytes, site.align, KINDS.index(site.kind), 0) for site in tables.sites)
+            *(_Site(site.bytes, site.align, KINDS.index(site.kind), site.pointer) for site in tables.sites)
         )
         addresses = (ctypes.c_void_p * max(len(tables.globals), 1)).in_dll(library, "simt_watch_globals")
         self._globals = [

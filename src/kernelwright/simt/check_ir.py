@@ -30,6 +30,7 @@ class Site:
     line: int
     column: int
     function: str
+    pointer: bool = False  # what is read is itself an address
 
 
 @dataclass(frozen=True)
@@ -350,7 +351,8 @@ class _Pass:
         kind = {"load": "read", "store": "write"}.get(word, "atomic")
         if atomic:
             kind = "atomic read" if word == "load" else "atomic"
-        yield f"  call void @simt_watch_access(ptr {pointer}, i32 {self.site(kind, size, align, mark)})"
+        number = self.site(kind, size, align, mark, written == "ptr")
+        yield f"  call void @simt_watch_access(ptr {pointer}, i32 {number})"
 
     def call(self, name: str, arguments: str, mark: str, own: set[str]) -> Iterator[str]:
         if name.startswith(("llvm.memcpy", "llvm.memmove", "llvm.memset")) and not self.debug.runtimes(mark):
@@ -371,8 +373,8 @@ class _Pass:
     def at_site(self, kind: str, size: int, align: int, mark: str) -> str:
         return f"  call void @simt_watch_site(i32 {self.site(kind, size, align, mark)})"
 
-    def site(self, kind: str, size: int, align: int, mark: str) -> int:
-        self.sites.append(Site(kind, size, align, *self.debug.place(self.debug.users(mark))))
+    def site(self, kind: str, size: int, align: int, mark: str, pointer: bool = False) -> int:
+        self.sites.append(Site(kind, size, align, *self.debug.place(self.debug.users(mark)), pointer))
         return len(self.sites) - 1
 
     def type_of(self, text: str) -> tuple[str, str]:

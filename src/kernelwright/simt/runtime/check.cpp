@@ -15,6 +15,7 @@ void* realloc(void*, simt::size_t);
 void free(void*);
 void* mmap(void*, simt::size_t, int, int, int, i64);
 int munmap(void*, simt::size_t);
+int mincore(void*, simt::size_t, unsigned char*);
 }
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -29,7 +30,7 @@ struct Range {
   u32 kind, index, writable, unused;
 };
 struct Site {
-  u32 bytes, align, kind, unused;
+  u32 bytes, align, kind, pointer;
 };
 struct Found {
   u32 kind, site, other_site, thread, other_thread, group, other_group, range;
@@ -92,7 +93,7 @@ u64 suspects;  // reads of uninitialised group memory
 
 Group* arena;
 u32 group, threads, now, group_barrier_time, device_barrier_time, flags_now;
-bool running;
+bool running, reaching;  // between threads' begin and end; an address was read from a buffer
 u32 simd_time[kMaxThreads];
 u32 barrier_site[kMaxThreads];
 u8 arrived[kMaxThreads];
@@ -329,6 +330,11 @@ bool in_arena_only(u64 address) {
   return address - (u64)arena < kArenaBytes && address - memory >= kGroupMemoryBytes;
 }
 
+bool there(u64 address) {
+  unsigned char page;
+  return mincore((void*)(address & ~4095ul), 1, &page) == 0;
+}
+
 void touch(u64 address, u64 bytes, u32 site) {
   settle();
   if (!running || !bytes || in_arena_only(address)) return;  // a thread's own variables
@@ -344,6 +350,7 @@ void touch(u64 address, u64 bytes, u32 site) {
       __builtin_longjmp(frame, 1);  // the processor may refuse it
     }
     if (kind == ATOMIC || kind == ATOMIC_READ) atomic_sync(address);
+    if (sites[site].pointer && ranges[at].kind == BUFFER) reaching = true;
     if (mode & CHECK) check_touch(address, bytes, site, kind, at);
     if (mode & COUNT) count_touch(address, bytes, site, kind, at);
     return;
@@ -359,6 +366,8 @@ void touch(u64 address, u64 bytes, u32 site) {
     u64 away = address < range.begin ? range.begin - address : address + bytes - range.end;
     near = away <= (range.kind == BUFFER ? FAR_ZONE : NEAR_ZONE);
   }
+  // What an address in a buffer leads to is memory of the caller's that no range tells of.
+  if (!near && reaching && there(address)) return;
   i64 offset = i64(near ? address - ranges[at].begin : address);
   raise(Found{OUT_OF_BOUNDS, site, 0, current, NOBODY, group, NOBODY, near ? at : NOBODY, offset, bytes, 1});
   if (!near || ranges[at].kind == CONSTANT) __builtin_longjmp(frame, 1);  // nothing, or nothing of ours, lies there
@@ -472,7 +481,7 @@ EXPORT void simt_check_begin(void (*entry)(Launch*, Worker*), const Range* given
   fault_count = 0;
   suspects = barriers = exchanges = kept = unkept = 0;
   now = 0;
-  running = placed = given_up = false;
+  running = reaching = placed = given_up = false;
   pending.bytes = 0;
   __builtin_memset(atomic_clocks, 0, sizeof atomic_clocks);
   shadows = (Shadow*)calloc(count + 1, sizeof(Shadow));
