@@ -157,6 +157,55 @@ def test_late_work_is_charged() -> None:
     assert found.charged_us == pytest.approx(90, rel=0.1)
 
 
+@pytest.mark.parametrize(("call_us", "copied"), [(3000.0, 1), (60.0, 3), (2.0, 32)])
+def test_the_shorter_the_calls_the_more_are_copied(call_us: float, copied: int) -> None:
+    """So that the scatter of waking a child, some us, stays small beside them."""
+    late, honest = Scripted(0.01 * call_us), Scripted(call_us, baseline=True)
+    late.copy_call_us = 5.0 + call_us
+    _, found = time_turns([honest, late], Inputs(), EXPECTED)
+    assert found.timing is not None and found.copied >= copied and max(late.revealed) == found.copied
+    assert found.timing.median_us == pytest.approx(1.01 * call_us, rel=0.15)
+
+
+def test_who_is_late_in_half_of_the_windows_gains_nothing() -> None:
+    class Sometimes(Scripted):
+        def window(self, calls: Batch, expected: Expected, **more: Any) -> Window:
+            late = self.random.random() < 0.45
+            self.call_us, self.copy_call_us = (1.0, 1004.0) if late else (1000.0, 5.0)
+            return super().window(calls, expected, **more)
+
+    found = [
+        time_turns([Scripted(1000, baseline=True), Sometimes(1000)], Inputs(), EXPECTED, rounds=25)[1].timing
+        for _ in range(5)
+    ]
+    assert sorted(timing.median_us for timing in found if timing)[2] > 900
+
+
+def test_waiting_for_a_processor_is_charged_and_convicts_nobody() -> None:
+    class Waiting(Scripted):
+        def window(self, calls: Batch, expected: Expected, **more: Any) -> Window:
+            window = super().window(calls, expected, **more)
+            return replace(window, copy_us=window.copy_us + 5000, copy_waited_us=5000.0)
+
+    _, found = time_turns([Scripted(1000, baseline=True), Waiting(1000)], Inputs(), EXPECTED)
+    assert found.charged_us > 4900 and found.late_us == 0 and found.disturbed
+    late = Scripted(10)
+    late.copy_call_us = 5005.0
+    _, found = time_turns([Scripted(1000, baseline=True), late], Inputs(), EXPECTED)
+    assert found.late_us > 4000 * found.copied
+
+
+@pytest.mark.parametrize("first_us", [0.0, 300.0, 1000.0])
+def test_what_a_first_call_costs_does_not_choose_how_many_are_made(first_us: float) -> None:
+    class Cold(Scripted):
+        def window(self, calls: Batch, expected: Expected, **more: Any) -> Window:
+            window = super().window(calls, expected, **more)
+            return replace(window, forward_us=window.forward_us + first_us * bool(len(calls)))
+
+    turns, _ = time_turns([Cold(15, noise=0.0), Cold(20, noise=0.0)], Inputs(), EXPECTED, window_us=300)
+    assert turns.calls == pytest.approx(20, abs=1)
+
+
 def test_an_honest_copy_costs_nothing() -> None:
     _, found = time_turns([Scripted(100, baseline=True), Scripted(90)], Inputs(), EXPECTED)
     assert found.charged_us < 0.5
