@@ -1,4 +1,5 @@
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,22 @@ def test_a_survey_needs_no_candidate(call, net: Path) -> None:
 def test_without_a_candidate_or_a_survey_there_is_nothing_to_do(call, net: Path) -> None:
     code, _, err = call("judge", f"{net}:Net", "--target", "cpu")
     assert code == 2 and "--survey" in err
+
+
+def test_a_bundle_is_judged_again(call, net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, bundle = tmp_path / "mine.py", tmp_path / "out.zip"
+    mine.write_text(net.read_text().replace("class Net(", "class ModelNew("))
+    code, _, err = call(
+        "judge", f"{net}:Net", str(mine), "--target", "null", "--baselines", "", "--bundle", str(bundle)
+    )
+    assert code == 0, err
+    with zipfile.ZipFile(bundle) as held:
+        assert "shapes are fixed" in held.read("not_checked.txt").decode()
+        assert held.read("artifact/sources/model.py").decode() == mine.read_text()
+    code, out, err = call("judge", "--replay", str(bundle), "--target", "null", "--baselines", "")
+    assert code == 0 and "the bundle says PASSED" in out, err
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path / "elsewhere"))
+    code, _, err = call("judge", "--replay", str(bundle), "--target", "null", "--baselines", "")
+    assert code == 2 and "--trust" in err
+    code, _, _ = call("judge", "--replay", str(bundle), "--target", "null", "--baselines", "", "--trust")
+    assert code == 0

@@ -9,12 +9,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kernelwright.app import options
+from kernelwright.app import bundle, options
 from kernelwright.app.console import aside, console_for, write_json
 from kernelwright.app.progress import Progress
 from kernelwright.app.refusal import refused
 from kernelwright.errors import TooLargeError, UsageError
-from kernelwright.records import Brief, Candidate, Entry, Problem, SourceFile, Status, Weight
+from kernelwright.records import Brief, Candidate, Entry, Problem, SourceFile, Status, Verdict, Weight
 from kernelwright.search import parse_budget
 from kernelwright.writers import Bench
 from kernelwright.writers.replay import candidate_of
@@ -40,8 +40,9 @@ class GivenWriter:
 
 def judge(
     problem: Annotated[
-        str, typer.Argument(metavar="PROBLEM", help='The reference: "file.py:Class", "kernelbench:..."')
-    ],
+        str | None,
+        typer.Argument(metavar="PROBLEM", help='The reference: "file.py:Class", "kernelbench:..."', show_default=False),
+    ] = None,
     candidate: Annotated[
         Path | None,
         typer.Argument(
@@ -54,6 +55,15 @@ def judge(
         bool,
         typer.Option("--survey", help="No candidate: whether zeros, a constant or stale results would pass PROBLEM."),
     ] = False,
+    bundle_to: Annotated[
+        Path | None,
+        typer.Option("--bundle", metavar="ZIP", help="Write what the verdict rests on.", show_default=False),
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option("--replay", metavar="ZIP", help="No PROBLEM: judge again what is in ZIP.", show_default=False),
+    ] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Replay a ZIP from elsewhere: its reference runs.")] = False,
     inputs: options.Inputs = None,
     target: options.Device = "auto",
     baselines: Annotated[
@@ -83,20 +93,27 @@ def judge(
     console = console_for(json_to)
     device, budget_s = choose_device(target), parse_budget(budget)
     stock = [writer for writer in choose_writers(options.names(baselines)) if writer.baseline]
-    try:
-        with aside(json_to):
-            loaded = load(problem, inputs=inputs or (), scale=scale, training=train_mode, autocast=autocast)
-    except TooLargeError as error:
-        (unsupported,) = refused(error, device).entries
-        _show(unsupported, console)
-        write_json(verdict_json(unsupported.verdict), json_to)
-        raise typer.Exit(1) from None
-    if survey:
-        _survey(loaded, device, json_to)
-        return
-    if candidate is None:
-        raise UsageError("which candidate? Name its file after the problem, or ask for --survey")
-    given = read_candidate(candidate, loaded, device)
+    before: Verdict | None = None
+    if replay is not None:
+        loaded, entry = bundle.read(replay, trust=trust)
+        given, before = entry.candidate, entry.verdict
+    else:
+        if problem is None:
+            raise typer.BadParameter("Missing argument 'PROBLEM'.")
+        try:
+            with aside(json_to):
+                loaded = load(problem, inputs=inputs or (), scale=scale, training=train_mode, autocast=autocast)
+        except TooLargeError as error:
+            (unsupported,) = refused(error, device).entries
+            _show(unsupported, console)
+            write_json(verdict_json(unsupported.verdict), json_to)
+            raise typer.Exit(1) from None
+        if survey:
+            _survey(loaded, device, json_to)
+            return
+        if candidate is None:
+            raise UsageError("which candidate? Name its file after the problem, or ask for --survey")
+        given = read_candidate(candidate, loaded, device)
     with aside(json_to), Archive(archive) as store, Progress(console, f"{given.title} for {loaded.name}") as progress:
         outcome = search(
             loaded, device, writers=[*stock, GivenWriter(given)], budget_s=budget_s, archive=store, watch=progress
@@ -104,8 +121,12 @@ def judge(
     entry = next((item for item in outcome.entries if item.candidate.digest == given.digest), None)
     if entry is None:
         why = dict(outcome.skipped).get("given") or outcome.reason
-        raise UsageError(f"{candidate} was not judged: {why}")
+        raise UsageError(f"{candidate or replay} was not judged: {why}")
     _show(entry, console)
+    if before is not None:
+        console.print(f"the bundle says {before.status.value}, judged by version {before.judge}", soft_wrap=True)
+    if bundle_to is not None:
+        bundle.write(bundle_to, loaded, entry)
     write_json(verdict_json(entry.verdict), json_to)
     if entry.verdict.status is not Status.PASSED:
         raise typer.Exit(1)
