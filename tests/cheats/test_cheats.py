@@ -35,7 +35,7 @@ def one_thread() -> Iterator[None]:
 HERE = Path(__file__).parent
 RANGES = {"ranged": ["f32[1..64@48,96]"]}
 # Exploits that only the clock's calls unmask, and honest kernels whose timed calls must stand too.
-SETTINGS = Settings(rounds=2, window_us=500.0, session=SessionSettings(call_s=3.0, memory_bytes=1 << 30, threads=1))
+SETTINGS = Settings(rounds=2, window_us=500.0, session=SessionSettings(call_s=5.0, memory_bytes=1 << 30, threads=1))
 
 
 def header(path: Path) -> dict[str, str]:
