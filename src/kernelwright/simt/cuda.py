@@ -12,7 +12,7 @@ from typing import Any
 
 from kernelwright.errors import LaunchError, MissingError, UsageError
 from kernelwright.records import digest
-from kernelwright.simt import compiling, glue, store
+from kernelwright.simt import compiling, convergence, glue, store
 from kernelwright.simt.library import Argument, Grid, Library, Report
 from kernelwright.simt.unit import Entry, Unit
 from kernelwright.toolchain import clang
@@ -104,7 +104,15 @@ def build(unit: Unit, entries: Sequence[Entry]) -> Library:
     if unit.simd_width != 32:
         raise UsageError(f"SIMD groups of {unit.simd_width} threads don't run on NVIDIA GPUs, whose warps have 32")
     key = digest(
-        "simt", "cuda", unit.digest, glue.cuda(entries), _FLAGS, _DEVICE, clang.compiler(), compiling.runtime_digest()
+        "simt",
+        "cuda",
+        unit.digest,
+        glue.cuda(entries),
+        _FLAGS,
+        _DEVICE,
+        _passes(),
+        clang.compiler(),
+        compiling.runtime_digest(),
     )
 
     def make(folder: Path) -> tuple[dict, Iterable[Path]]:
@@ -114,6 +122,11 @@ def build(unit: Unit, entries: Sequence[Entry]) -> Library:
 
     stored = store.recall_or(key, make)
     return library(stored.folder / "library.ptx", entries, cached=stored.cached, log=stored.record["log"])
+
+
+@cache
+def _passes() -> str:
+    return Path(convergence.__file__).read_text()
 
 
 def library(path: Path, entries: Sequence[Entry], *, cached: bool = True, log: str = "") -> Library:
@@ -131,7 +144,9 @@ def _compile(unit: Unit, entries: Sequence[Entry], folder: Path) -> tuple[str, l
     arguments += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(bitcode), "-MD", "-MF", str(reads)]
     text = unit.text + '\n# 1 "entries" 3\n#include "simt.hpp"\n' + glue.cuda(entries)
     readable = [compiling.RUNTIME, *map(Path, unit.include_dirs)]
-    log = clang.run([*arguments, "-S", "-", "-o", str(folder / "library.ptx")], folder, text, readable=readable)
+    result = folder / "library.ptx"
+    log = clang.run([*arguments, "-S", "-", "-o", str(result)], folder, text, readable=readable)
+    result.write_text(convergence.converged(result.read_text()))
     read = compiling.included(reads.read_text())
     reads.unlink()
     bitcode.unlink()
@@ -237,13 +252,13 @@ def _driver() -> Any:
         "cuModuleLoadDataEx": [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p],
         "cuModuleGetFunction": [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p],
     }.items():
-        driver[name].argtypes = types
+        getattr(driver, name).argtypes = types  # by name: driver[name] is another object each time
     return driver
 
 
 def _ask(name: str, function: str, *arguments: Any) -> None:
     driver = _driver()
-    code = driver[function](*arguments)
+    code = getattr(driver, function)(*arguments)
     if code:
         text = ctypes.c_char_p()
         driver.cuGetErrorString(code, ctypes.byref(text))
