@@ -11,6 +11,7 @@ import pytest
 from kernelwright import simt
 from kernelwright.metal import frontend
 from kernelwright.simt import Report
+from kernelwright.simt.compiling import verify
 
 SOURCE = Path(__file__).with_name("shim.metal")
 
@@ -171,6 +172,14 @@ def test_groups_at_the_edge_are_smaller(library: simt.Library) -> None:
     assert out[..., 0].tolist() == [[804] * 8 + [204] * 2] * 4 + [[801] * 8 + [201] * 2]
     assert (out[..., 1] == 804).all() and out[0, :, 2].tolist() == [1, 3, 5, 7, 1, 3, 5, 7, 1, 3]
     assert out[1, :8, 3].tolist() == [2, 2, 2, 2, 3, 3, 3, 3]
+
+
+def test_idioms_compile() -> None:
+    """Every template of every instance is formed and checked; no code is made."""
+    path = SOURCE.with_name("idioms.metal")
+    unit = frontend.module(frontend.source(path.read_text(), name=str(path))).unit
+    assert len(unit.entries) == 7
+    verify(unit)
 
 
 def test_log(library: simt.Library) -> None:
