@@ -49,6 +49,7 @@ def optimize(
     references: options.References = None,
     profiles: options.Profiles = None,
     profile_images: options.ProfileImages = None,
+    executor: options.Executor = "local",
     misses: Annotated[
         Path | None,
         typer.Option(
@@ -79,6 +80,7 @@ def optimize(
     from kernelwright.problems import load
     from kernelwright.report import outcome_json
     from kernelwright.search import choose_device, search
+    from kernelwright.search.executors import executor_named
 
     if (reference is None) == (misses is None):
         raise UsageError('give either what to make fast, as "file.py:Class", or --misses ARCHIVE')
@@ -87,6 +89,7 @@ def optimize(
     device, budget_s = choose_device(target), parse_budget(budget)
     swarm = choosing.Swarm(models, strategy, turns, max_cost, max_tokens, resume)
     chosen = choosing.choose(options.names(writers), swarm, device, archive)
+    judging = executor_named(executor)
     beside = choosing.beside(references or (), profiles or (), profile_images or ())
 
     def run(problem: Problem, store: "Archive") -> Outcome:
@@ -100,6 +103,7 @@ def optimize(
                 archive=store,
                 watch=progress,
                 beside=beside,
+                executor=judging,
             )
 
     if misses is not None:

@@ -72,6 +72,10 @@ ProfileImages = Annotated[
     list[Path] | None,
     typer.Option("--profile-image", metavar="FILE", help="A profiler's screenshot.", show_default=False),
 ]
+Executor = Annotated[
+    str,
+    typer.Option("--executor", metavar="local|ray[:ADDRESS]", help="Where candidates are judged: see docs/cluster.md."),
+]
 Scale = Annotated[
     str | None,
     typer.Option(

@@ -34,6 +34,8 @@ class Court:
     environment: Environment
     version: str
     """Of the judge's rules."""
+    slots: int = 0
+    """Candidates that are judged at once; 0 for what this machine's cores allow."""
 
 
 class AttemptsSpent(KernelwrightError):
@@ -48,7 +50,7 @@ class Docket:
         # Builds and checks overlap, timings never do: the judge sees to it. A stock compiler takes minutes, so
         # baselines have threads of their own and proposals never queue behind them.
         cores = os.cpu_count() or 2
-        self._threads = DaemonThreads(max(2, min(8, cores // 4)), "kernelwright-judge")
+        self._threads = DaemonThreads(court.slots or max(2, min(8, cores // 4)), "kernelwright-judge")
         self._stock = DaemonThreads(max(1, min(3, cores // 4)), "kernelwright-stock")
         self._pending: dict[str, Future[Verdict]] = {}
 

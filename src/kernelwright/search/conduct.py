@@ -16,6 +16,8 @@ from kernelwright.records import Beside, Entry, EventKind, Outcome, Problem, Sta
 from kernelwright.search import select
 from kernelwright.search.bench import AttemptsSpent, Court, Docket, WriterBench
 from kernelwright.search.budget import Deadline
+from kernelwright.search.executors import Executor
+from kernelwright.search.executors.local import LocalExecutor
 from kernelwright.search.journal import Journal, Watch, describe
 from kernelwright.search.regions import RegionsWriter, too_large
 from kernelwright.writers import Writer
@@ -85,15 +87,19 @@ def search(
     archive: Archive | None = None,
     watch: Watch | None = None,
     beside: Beside = Beside(),
+    executor: Executor | None = None,
 ) -> Outcome:
     """Looks for candidates that beat the baselines on `device` and returns everything that was found.
 
     `writers` are names or members of their own; None asks all that can run here. Without an archive nothing is kept.
+    `executor`: where candidates are judged; None: on this machine.
     Ctrl-C ends the writers, and the best so far is still confirmed; a second one ends at once. Raises UsageError.
     """
     plan = Plan(problem, device, choose_writers(writers), budget_s, attempts, beside)
     archive = archive or Archive(None)
-    if too_large(problem) and not all(writer.baseline for writer in plan.writers):
+    executor = executor or LocalExecutor()
+    # Pieces are judged while the whole waits, which takes a second court: a cluster's devices are all in the first.
+    if too_large(problem) and executor.name == "local" and not all(writer.baseline for writer in plan.writers):
 
         def search_piece(
             piece: Problem,
@@ -103,25 +109,23 @@ def search(
             stop: threading.Event,
         ) -> Outcome:
             part = Plan(piece, device, plan.writers, its_budget_s, attempts)
-            return _open_and_conduct(part, its_weights, archive, its_watch, stop)
+            return _open_and_conduct(part, executor, its_weights, archive, its_watch, stop)
 
         regions = RegionsWriter(search_piece, weights)
-        return _open_and_conduct(replace(plan, writers=(*plan.writers, regions)), weights, archive, watch)
-    return _open_and_conduct(plan, weights, archive, watch)
+        return _open_and_conduct(replace(plan, writers=(*plan.writers, regions)), executor, weights, archive, watch)
+    return _open_and_conduct(plan, executor, weights, archive, watch)
 
 
 def _open_and_conduct(
     plan: Plan,
+    executor: Executor,
     weights: Mapping[str, "Tensor"] | None,
     archive: Archive,
     watch: Watch | None,
     stop: threading.Event | None = None,
 ) -> Outcome:
-    from kernelwright.judge import JUDGE_VERSION, Judge
-    from kernelwright.targets import environment
-
-    with Judge(plan.problem, plan.device, weights=weights) as judge:
-        return conduct(plan, Court(judge, environment(plan.device), JUDGE_VERSION), archive, watch, stop)
+    with executor.court(plan.problem, plan.device, weights) as court:
+        return conduct(plan, court, archive, watch, stop)
 
 
 def choose_writers(names: Sequence[str | Writer] | None) -> tuple[Writer, ...]:
