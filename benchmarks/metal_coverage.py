@@ -174,6 +174,8 @@ def check(corpus: Corpus, checkout: Path, case: Case) -> Row:
     def work() -> tuple[int, float, str]:
         report, distance, error = launch(corpus, checkout, case, watched=True)
         found = f"{len(report.faults)} found: {report.faults[0].message}" if report.faults else ""
+        for remark in report.remarks:
+            print(f"remark {remark.message}".replace(f"{checkout}/", ""))
         return 1, distance, (found or error).replace(f"{checkout}/", "")[:300]
 
     return attempt("check", checkout, checkout / case.file, case.kernel, work)

@@ -146,7 +146,7 @@ def elementwise(draw: np.random.Generator) -> Iterator[Case]:
             arguments,
             expected,
             (256, 1, 1),
-            (2, 4, 1),
+            (8, 1, 1),
             constants={1200: number, 1201: False},
         )
     for number, expected in ((0, wide + other), (2, wide * other)):

@@ -122,8 +122,10 @@ def check(
 
     Exit code 0: nothing found. 1: it does not compile, or something was found. 2: bad usage.
 
+    Remarks break the language's rules and may work all the same; they do not count.
+
     The JSON: file, compiled, diagnostics, launches [kernel, faults [kind, file, line, column, function, thread, group,
-    memory, offset, message, other_line, times]].
+    memory, offset, message, other_line, times], remarks [likewise]].
     """
     console = console_for(json_to)
     document: dict[str, Any] = {"file": str(file), "compiled": True, "diagnostics": "", "launches": []}
@@ -140,10 +142,16 @@ def check(
                 *item.values, threads=item.threads, group_size=item.group_size, group_memory=item.group_memory
             )
             found += len(report.faults)
-            for fault in report.faults:
+            for fault in (*report.faults, *report.remarks):
                 console.print(fault.message, soft_wrap=True)
             console.print(f"{item.kernel}: {len(report.faults) or 'nothing'} found over {item.threads} threads")
-            document["launches"].append({"kernel": item.kernel, "faults": [_fault(fault) for fault in report.faults]})
+            document["launches"].append(
+                {
+                    "kernel": item.kernel,
+                    "faults": [_fault(fault) for fault in report.faults],
+                    "remarks": [_fault(fault) for fault in report.remarks],
+                }
+            )
         if not launches:
             console.print(f"{file} compiles; give a launch file to look for races and wrong indexes")
     except CompileError as error:

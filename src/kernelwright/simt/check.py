@@ -39,6 +39,12 @@ class FaultKind(Enum):
     DIVERGENCE = "barrier divergence"
     MISALIGNED = "misaligned access"
     READ_ONLY = "write to read-only memory"
+    UNFENCED = "barrier without fence"
+
+    @property
+    def remark(self) -> bool:
+        """Whether the rules are broken and it may work all the same: threads waited, and nothing ordered the memory."""
+        return self is FaultKind.UNFENCED
 
 
 @dataclass(frozen=True)
@@ -317,9 +323,9 @@ class Watch:
         where = _where(region, found.offset)
         other = None
         match kind:
-            case FaultKind.RACE:
+            case FaultKind.RACE | FaultKind.UNFENCED:
                 other = self._place(found.other_site)
-                sentence = self._race(found, shape, f"{what} {where}", other, region)
+                sentence = self._race(found, shape, f"{what} {where}", other, kind)
             case FaultKind.OUT_OF_BOUNDS:
                 sentence = f"{what} {_outside(region, found.offset)}"
             case FaultKind.UNINITIALISED:
@@ -342,12 +348,14 @@ class Watch:
         return Fault(kind, entry.name, place, thread, group, name, offset, message, other, found.times)
 
     @staticmethod
-    def _race(found: Any, shape: "_Shape", what: str, other: Place | None, region: _Region | None) -> str:
+    def _race(found: Any, shape: "_Shape", what: str, other: Place | None, kind: FaultKind) -> str:
         apart = found.other_group != found.group
         rest = f"thread {shape.thread(found.other_thread)}"
         rest += f" of group {shape.group_at(found.other_group)}" if apart else ""
         line = f"in line {other.line}" if other else "elsewhere"
-        why = "nothing orders two groups" if apart else "no barrier that orders this memory lies between"
+        why = "nothing orders two groups" if apart else "no barrier lies between"
+        if kind is FaultKind.UNFENCED:
+            why = "the barrier between has flags that do not name this memory"
         return f"{what}, which {rest} touches {line}; {why}"
 
 
@@ -402,12 +410,15 @@ def _traffic(item: _Region, counted: Any, scale: float) -> Traffic:
     )
 
 
+_EXPLAINING = (FaultKind.RACE, FaultKind.UNFENCED, FaultKind.OUT_OF_BOUNDS)
+
+
 def _merged(faults: Sequence[Fault]) -> tuple[Fault, ...]:
     """One for each kind, line and memory (for a race: pair of lines), the first of them with the times of all.
 
     What was read before it was written is told only where no race and no wrong index explains it.
     """
-    explained = {fault.memory for fault in faults if fault.kind in (FaultKind.RACE, FaultKind.OUT_OF_BOUNDS)}
+    explained = {fault.memory for fault in faults if fault.kind in _EXPLAINING}
     merged: dict[tuple[Any, ...], Fault] = {}
     for fault in faults:
         if fault.kind is FaultKind.UNINITIALISED and fault.memory in explained:

@@ -88,7 +88,8 @@ class _WatchedHost:
             launch.barriers,
             launch.exchanges,
             cpu.log_of(launch),
-            faults=outcome.faults,
+            faults=tuple(fault for fault in outcome.faults if not fault.kind.remark),
+            remarks=tuple(fault for fault in outcome.faults if fault.kind.remark),
             counters=outcome.counters if self._count else None,
         )
 

@@ -35,7 +35,7 @@ class Report:
 
     `switches` between fibers, `barriers` passed by a group and `exchanges` between lanes, summed over all groups; None
     on a GPU, which does not count them. `log` is what the kernel wrote. `faults` are what a check build found,
-    `counters` what a counting one counted.
+    `remarks` what breaks the rules and may work all the same, `counters` what a counting build counted.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Report:
     exchanges: int | None = None
     log: str = ""
     faults: tuple[Fault, ...] = ()
+    remarks: tuple[Fault, ...] = ()
     counters: Counters | None = None
 
 

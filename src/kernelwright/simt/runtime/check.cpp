@@ -21,7 +21,7 @@ int mincore(void*, simt::size_t, unsigned char*);
 
 enum RangeKind : u32 { BUFFER, GROUP_STATIC, GROUP_DYNAMIC, CONSTANT, OTHER };
 enum SiteKind : u32 { READ, WRITE, ATOMIC, BARRIER, FENCE, ATOMIC_READ };
-enum Kind : u32 { RACE, OUT_OF_BOUNDS, UNINITIALISED, DIVERGENCE, MISALIGNED, READ_ONLY };
+enum Kind : u32 { RACE, OUT_OF_BOUNDS, UNINITIALISED, DIVERGENCE, MISALIGNED, READ_ONLY, UNFENCED };
 enum Mode : u32 { CHECK = 1, COUNT = 2 };
 enum Flags : u32 { ORDERS_DEVICE = 1, ORDERS_GROUP = 2 };
 
@@ -92,7 +92,7 @@ u32 fault_count;
 u64 suspects;  // reads of uninitialised group memory
 
 Group* arena;
-u32 group, threads, now, group_barrier_time, device_barrier_time, flags_now;
+u32 group, threads, now, barrier_time, group_barrier_time, device_barrier_time, flags_now;
 bool running, reaching;  // between threads' begin and end; an address was read from a buffer
 u32 simd_time[kMaxThreads];
 u32 barrier_site[kMaxThreads];
@@ -147,18 +147,21 @@ void settle() {
 
 bool is_group_memory(u32 kind) { return kind == GROUP_STATIC || kind == GROUP_DYNAMIC; }
 
-bool ordered(const Touch& past, bool group_memory) {
+enum Order : u32 { UNORDERED, BY_EXECUTION, BY_MEMORY };  // BY_EXECUTION: at a barrier whose flags name other memory
+
+Order ordered(const Touch& past, bool group_memory) {
   if (past.group != group) {
-    if (group_memory) return true;  // another group's memory lay here
+    if (group_memory) return BY_MEMORY;  // another group's memory lay here
     u32 hash = past.group * 2654435761u;
     for (u32 i = 0; i < 2; i++, hash >>= 8)
-      if (!(known.bits[(hash & 255) >> 6] >> (hash & 63) & 1)) return false;
-    return true;
+      if (!(known.bits[(hash & 255) >> 6] >> (hash & 63) & 1)) return UNORDERED;
+    return BY_MEMORY;
   }
-  if (past.thread == current) return true;
-  if (past.time < (group_memory ? group_barrier_time : device_barrier_time)) return true;
+  if (past.thread == current) return BY_MEMORY;
+  if (past.time < (group_memory ? group_barrier_time : device_barrier_time)) return BY_MEMORY;
   u32 simd = current / SIMT_WIDTH;
-  return past.thread / SIMT_WIDTH == simd && past.time < simd_time[simd];
+  if (past.thread / SIMT_WIDTH == simd && past.time < simd_time[simd]) return BY_MEMORY;
+  return past.time < barrier_time ? BY_EXECUTION : UNORDERED;
 }
 
 void hear(Clock& clock, const Clock& other) {
@@ -202,7 +205,8 @@ void sort_ranges() {
 }
 
 void race(const Touch& past, u32 site, u32 range, u64 offset, u64 bytes, const u8* address, bool writes) {
-  Found fault{RACE, site, past.site, current, past.thread, group, past.group, range, i64(offset), bytes, 1};
+  u32 kind = ordered(past, is_group_memory(ranges[range].kind)) == BY_EXECUTION ? UNFENCED : RACE;
+  Found fault{kind, site, past.site, current, past.thread, group, past.group, range, i64(offset), bytes, 1};
   if (writes && bytes <= sizeof pending.old && !pending.bytes) {
     pending.fault = fault;
     pending.address = address;
@@ -244,7 +248,7 @@ void check_touch(u64 address, u64 bytes, u32 site, u32 kind, u32 at) {
       if (begin + i >= offset && begin + i < offset + bytes) mask |= u8(1u << i);
     Touch mine{now, group, site, u16(current), mask, u8(atomic)};
     auto clash = [&](const Touch& past) {
-      return past.mask & mask && !(atomic && past.atomic) && !ordered(past, local);
+      return past.mask & mask && !(atomic && past.atomic) && ordered(past, local) != BY_MEMORY;
     };
     if (!told && clash(cell.write)) {
       told = true;
@@ -429,7 +433,7 @@ EXPORT void simt_watch_group_begin(Group& g) {
   threads = g.threads;
   running = true;
   now++;
-  group_barrier_time = device_barrier_time = 0;
+  barrier_time = group_barrier_time = device_barrier_time = 0;
   known = heard = Clock{};
   published = false;
   for (u32 i = 0; i < threads; i++) simd_time[i] = arrived[i] = 0;
@@ -452,7 +456,7 @@ EXPORT void simt_watch_group_end() {
 EXPORT void simt_watch_barrier() {
   meet();
   barriers++;
-  now++;
+  barrier_time = ++now;
   if (flags_now & ORDERS_GROUP) group_barrier_time = now;
   if (flags_now & ORDERS_DEVICE) {
     device_barrier_time = now;

@@ -1,0 +1,13 @@
+// Threads exchange through device memory, and the barrier orders threadgroup memory.
+// LAUNCH {"kernel": "unfenced_device_flag", "threads": [64], "group_size": [64], "arguments": [{"name": "a", "shape": [64], "fill": "arange"}, {"name": "out", "shape": [64]}]}
+#include <metal_stdlib>
+using namespace metal;
+
+kernel void unfenced_device_flag(device const float* a [[buffer(0)]], device float* out [[buffer(1)]],
+                                 uint tid [[thread_index_in_threadgroup]]) {
+  out[tid] = a[tid];
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  float other = out[63 - tid];  // FAULT barrier without fence
+  threadgroup_barrier(mem_flags::mem_device);
+  out[tid] = other;
+}
