@@ -23,6 +23,12 @@ def test_textures_are_refused_by_name() -> None:
         compile_shader(HEAD + "kernel void k(texture2d<float> t [[buffer(0)]]) {}")
 
 
+def test_samplers_are_refused_by_name() -> None:
+    with pytest.raises(CompileError, match="a sampler is for textures"):
+        rules.check(Tokens("constexpr sampler s(filter::nearest);"))
+    rules.check(Tokens("int sampler = 1;"))
+
+
 def test_metal_4_tensors_are_refused_by_name() -> None:
     with pytest.raises(CompileError, match="Metal 4 tensors"):
         compile_shader("#include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>\n")

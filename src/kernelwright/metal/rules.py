@@ -52,5 +52,7 @@ def check(tokens: Tokens) -> None:
             raise tokens.error(index, by_word[word].message)
         if word in _TEXTURES and tokens.word(tokens.after(index)) == "<":
             raise tokens.error(index, f"{word} is a texture, and textures are not hosted here")
+        if word == "sampler" and tokens.word(tokens.after(index)).isidentifier():
+            raise tokens.error(index, "a sampler is for textures, which are not hosted here")
         if word == "new" and tokens.word(tokens.before(index)) != "operator":
             raise tokens.error(index, "Metal has no new")
