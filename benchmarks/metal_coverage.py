@@ -11,6 +11,7 @@ kernel and a table; docs/metal-coverage.md keeps the tables. Four questions, eac
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", default=",".join(STEPS), help="which questions, separated by commas")
     parser.add_argument("--files", action="append", help="patterns of files, for a repository without cases")
     parser.add_argument("--include", action="append", default=[], help="include folders below the checkout")
-    parser.add_argument("--only", default="", help="a word that file or kernel must have")
+    parser.add_argument("--only", default="", help="a regular expression that file and kernel must match")
     parser.add_argument("--sample", type=int, default=70, help="kernels that `code` compiles")
     parser.add_argument("--json", type=Path, help="where the rows go")
     given = parser.parse_args(argv)
@@ -64,13 +65,13 @@ def attempts(corpus: Corpus, checkout: Path, steps: Sequence[str], only: str, sa
     """All rows, each printed as soon as it is known."""
     rows: list[Row] = []
     files = sorted({file for pattern in corpus.files for file in checkout.glob(pattern)})
-    hosted = [file for file in files if only in str(file) and not left_out(corpus, file)]
+    hosted = [file for file in files if re.search(only, str(file)) and not left_out(corpus, file)]
     if "front" in steps:
         rows += [told(front(corpus, checkout, file)) for file in hosted]
     if "code" in steps:
         rows += code(corpus, checkout, hosted, sample)
     for case in corpus.cases(np.random.default_rng(0)):
-        if only in f"{case.file} {case.kernel}":
+        if re.search(only, f"{case.file} {case.kernel}"):
             rows += [
                 told(one(corpus, checkout, case)) for step, one in (("run", run), ("check", check)) if step in steps
             ]
