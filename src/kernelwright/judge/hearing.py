@@ -37,7 +37,6 @@ class Hearing:
         started = self.session.start()
         self.prepare_us = started.prepare_us
         self._stop_at(started.failure)
-        self.look()
 
     def look(self) -> None:
         """Asks what the candidate has changed for its whole process. Raises Rejected."""

@@ -295,19 +295,19 @@ class Judge:
                     found = self.survey()
                     hearing.evidence = replace(hearing.evidence, survey=found.sentence, degenerate=found.degenerate)
                 hearing.start()
+                hearing.look()
                 for place, case in enumerate(plan):
                     stage = Stage.SCREEN if place == 0 else Stage.VERIFY
                     hearing.hear(case, repeat=place == 0, keep=place < pooled)
-                hearing.look()
             if self._timed:
                 stage = goal
                 comparisons = self._time(hearing, extent)
+            with self.gate.busy():
+                hearing.look()
+            if stage is Stage.CONFIRM:
                 with self.gate.busy():
-                    hearing.look()
-                if goal is Stage.CONFIRM:
-                    with self.gate.busy():
-                        told = hearing.session.ledger(self._inputs()(_LEDGER_CALLS))
-                    hearing.evidence = replace(hearing.evidence, kernels=told)
+                    told = hearing.session.ledger(self._inputs()(_LEDGER_CALLS))
+                hearing.evidence = replace(hearing.evidence, kernels=told)
         except Rejected:
             with suppress(Rejected):
                 hearing.look()  # what it has changed may be why
