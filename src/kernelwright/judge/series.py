@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from kernelwright.judge.arena import Arena, Block, Layout, Place
 from kernelwright.judge.child import Series as Order
-from kernelwright.judge.fresh import Batch
 from kernelwright.judge.steps import Expected
 from kernelwright.records import Problem
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from kernelwright.judge.fresh import Batch
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Series:
     size: int
 
     @classmethod
-    def of(cls, problem: Problem, calls: Batch, expected: Expected, slots: int) -> "Series":
+    def of(cls, problem: Problem, calls: "Batch", expected: Expected, slots: int) -> "Series":
         """Room for `calls` and for the results of `slots` of them."""
         leaves = calls.like()
         aliases = tuple(spec.alias_of for spec in problem.signature.tensors)[: len(leaves)]
@@ -49,7 +50,7 @@ class Series:
         inputs, outputs = layout.block(given, len(calls)), layout.block(results, slots)
         return cls(inputs, outputs, expected, kind(leaves), aliases, layout.size)
 
-    def fits(self, calls: Batch, expected: Expected, slots: int) -> bool:
+    def fits(self, calls: "Batch", expected: Expected, slots: int) -> bool:
         """Whether such a window can use it."""
         if len(calls) > self.inputs.count or slots > self.slots.count or expected != self.expected:
             return False
@@ -60,7 +61,7 @@ class Series:
         """For the child."""
         return Order(self.inputs, self.slots, self.expected.template, self.expected.shapes, self.expected.dtypes)
 
-    def write(self, arena: Arena, calls: Batch) -> None:
+    def write(self, arena: Arena, calls: "Batch") -> None:
         """The inputs, while the child is stopped: whatever it does with them it does on the clock. No torch, no second
         thread: libgomp's helpers would still be spinning when the clock starts."""
         for leaf, alias in enumerate(self.aliases):
@@ -90,7 +91,7 @@ class Series:
         """Whether the zones around the slots are intact."""
         return all(arena.guarded(place) for group in self._slots[:count] for place in group)
 
-    def changed(self, arena: Arena, calls: Batch, looked: Sequence[int]) -> list[tuple[int, int]]:
+    def changed(self, arena: Arena, calls: "Batch", looked: Sequence[int]) -> list[tuple[int, int]]:
         """(call, leaf) of inputs that are no longer what was given, among the calls `looked` at."""
         return [
             (call, leaf)

@@ -30,7 +30,6 @@ from kernelwright.errors import SandboxError
 from kernelwright.home import home
 from kernelwright.judge import child, ledger, scratch
 from kernelwright.judge.arena import Arena, Layout
-from kernelwright.judge.fresh import Batch, Given
 from kernelwright.judge.null_session import NullSession
 from kernelwright.judge.requests import Requests
 from kernelwright.judge.series import Series
@@ -56,6 +55,8 @@ from kernelwright.targets.surroundings import Change
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from kernelwright.judge.fresh import Batch
 
 __all__ = [
     "Declared",
@@ -175,6 +176,8 @@ class Session:
         """One call with the tensors `leaves` (signature order, any strides)."""
         if self._lost:
             return Run(self._lost)
+        from kernelwright.judge.fresh import Given
+
         calls = Given([plain(self.problem, leaves)])
         asked = self._ask(calls, expected, (0,), keep=True, describe=True, limit_s=self.settings.call_s)
         if isinstance(asked, Failure):
@@ -196,7 +199,7 @@ class Session:
             copy_us=asked.copy_us,
         )
 
-    def window(self, calls: Batch, expected: Expected, *, reveal: Sequence[int] = (), keep: bool = False) -> Window:
+    def window(self, calls: "Batch", expected: Expected, *, reveal: Sequence[int] = (), keep: bool = False) -> Window:
         """The calls back to back, each in memory of its own; then the whole results of those in `reveal` are asked
         for, of which the child has known nothing, and `keep` says whether those of the first come back."""
         if self._lost:
@@ -257,7 +260,7 @@ class Session:
         told = message.get("changes")
         return tuple(_change(item) for item in told[:_CHANGES]) if isinstance(told, list) else ()
 
-    def ledger(self, calls: Batch) -> tuple[tuple[str, float], ...]:
+    def ledger(self, calls: "Batch") -> tuple[tuple[str, float], ...]:
         """What runs in these calls, as the child tells it: (name, share of the time). Empty where it does not."""
         if self._lost:
             return ()
@@ -361,7 +364,7 @@ class Session:
         return self._arena
 
     def _ask(
-        self, calls: Batch, expected: Expected, reveal: tuple[int, ...], *, keep: bool, describe: bool, limit_s: float
+        self, calls: "Batch", expected: Expected, reveal: tuple[int, ...], *, keep: bool, describe: bool, limit_s: float
     ) -> "_Asked | Failure":
         try:
             series = self._ready(calls, expected, max(1, len(reveal)))
@@ -424,7 +427,7 @@ class Session:
         own, waited = time.process_time_ns() - own, wire.waited_ns() - waited
         return _Step((ended - began) / 1000, waited / 1000, own / 1000, message)
 
-    def _ready(self, calls: Batch, expected: Expected, slots: int) -> Series | Failure:
+    def _ready(self, calls: "Batch", expected: Expected, slots: int) -> Series | Failure:
         """The series the child stands ready for, with room for such a window; another one where it has none."""
         if self._series is None or not self._series.fits(calls, expected, slots):
             self._series = None
