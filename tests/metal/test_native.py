@@ -1,6 +1,7 @@
 """On a Mac the call goes to torch.mps; held here to a fake of it."""
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,6 +41,12 @@ def test_macros_stand_before_the_source(mac: list[str]) -> None:
 def test_metals_words_come_back(mac: list[str]) -> None:
     with pytest.raises(CompileError, match=r"a\.metal does not compile\nprogram_source:1:1: error: broken"):
         compile_shader("broken", name="a.metal")
+
+
+def test_torchs_own_headers_are_found_by_torch(mac: list[str]) -> None:
+    text = "#include <c10/metal/utils.h>"
+    compile_shader(text, include_dirs=[Path(torch.__file__).parent / "include"])
+    assert mac == [text]
 
 
 def test_what_torch_has_no_word_for(mac: list[str]) -> None:

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from kernelwright.errors import CompileError, UsageError
@@ -30,12 +31,13 @@ def compile_shader(
 
     torch resolves no includes but its own c10/metal headers and sets no function constants.
     """
-    if constants:
-        raise UsageError("torch.mps.compile_shader sets no function constants: write their values into the source")
-    if include_dirs:
-        raise UsageError("torch.mps.compile_shader has no include folders: put the headers into the source")
     import torch
 
+    if constants:
+        raise UsageError("torch.mps.compile_shader sets no function constants: write their values into the source")
+    own = Path(torch.__file__).parent / "include"
+    if any(Path(folder).resolve() != own.resolve() for folder in include_dirs):
+        raise UsageError("torch.mps.compile_shader has no include folders but torch's own: put headers into the source")
     head = "".join(f"#define {' '.join(define.split('=', 1))}\n" for define in defines)
     try:
         return torch.mps.compile_shader(f"{head}#line 1\n{source}" if head else source)
