@@ -11,6 +11,7 @@ import pytest
 
 from kernelwright.errors import LaunchError, UsageError
 from kernelwright.simt import Library, Unit, build, cuda
+from kernelwright.simt.library import Grid
 
 
 def ptxas() -> Path | None:
@@ -36,13 +37,35 @@ def test_every_construct_assembles(library: Library, tmp_path: Path) -> None:
     command = [assembler, "-arch=sm_90", "-v", library.path, "-o", tmp_path / "cubin"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("Compiling entry function") == len(library.entries)
+    assert done.stderr.count("Compiling entry function") == library.path.read_text().count(".visible .entry")
 
 
 def test_matrices_use_the_tensor_cores(library: Library) -> None:
     text = library.path.read_text()
     assert "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" in text
     assert "bar.sync" in text or "barrier.sync" in text
+
+
+def test_neighbours_run_as_one_where_nothing_can_tell(library: Library) -> None:
+    text = library.path.read_text()
+    assert "ld.global.v4" in text and "simt_row_" in text
+    gains = {name: cuda._gains_by_rows(text, index) for index, name in enumerate(library.entries)}
+    assert gains["scaled"] and not gains["group_sum"] and not gains["wide"]
+
+
+@pytest.mark.parametrize(
+    ("places", "threads", "expected"),
+    [
+        ([(64, 64), (128, 64)], (16, 1, 1), True),
+        ([(64, 64), (128, 64)], (15, 1, 1), False),
+        ([(64, 64), (128, 64)], (16, 2, 1), False),
+        ([(64, 65), (128, 64)], (16, 1, 1), False),
+        ([(68, 32), (128, 64)], (16, 1, 1), False),
+        ([(64, 64), b"1234"], (16, 1, 1), True),
+    ],
+)
+def test_when_neighbours_may_run_as_one(places: list[Any], threads: tuple[int, int, int], expected: bool) -> None:
+    assert cuda._can_be_cut(dict(enumerate(places)), Grid(threads, (16, 1, 1))) == expected
 
 
 def test_a_second_build_is_recalled(library: Library, unit: Unit) -> None:
@@ -68,6 +91,7 @@ def test_lanes_are_numbered_so_that_matrices_need_not_move() -> None:
 RUNS: dict[str, tuple[tuple[Any, ...], tuple[int, ...], tuple[int, ...]]] = {
     # Entry: arguments (what to draw, or the value), threads, size of a group.
     "scaled": (("x", "y", np.float32(3)), (100_003,), (64,)),
+    "scaled by rows": (("x", "y", np.float32(3)), (100_004,), (64,)),
     "group_sum": (("x", "y"), (3500,), (1000,)),
     "divided": (("int x", "int y"), (96,), (96,)),
     "leaving": (("few x", "int y"), (32,), (32,)),
@@ -106,6 +130,7 @@ def test_a_gpu_agrees_with_the_cpu(library: Library, unit: Unit, name: str) -> N
     device = {i: torch.from_numpy(a.copy()).cuda() if isinstance(a, np.ndarray) else a for i, a in host.items()}
     on_gpu = {i: (t.data_ptr(), t.nbytes) if not isinstance(t, bytes) else t for i, t in device.items()}
     on_cpu = {i: (a.ctypes.data, a.nbytes) if not isinstance(a, bytes) else a for i, a in host.items()}
+    name = name.partition(" ")[0]
     library.launch(name, on_gpu, threads=threads, group_size=group)
     build(unit, [name]).launch(name, on_cpu, threads=threads, group_size=group)
     out = max(index for index, argument in enumerate(arguments) if isinstance(argument, str) and argument[-1] == "y")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kernelwright.errors import LaunchError
+from kernelwright.simt import glue
 from kernelwright.simt.library import Argument, Grid, Library, Report
 from kernelwright.simt.store import Stored
 from kernelwright.simt.unit import Entry
@@ -22,8 +23,6 @@ _CHUNK_THREADS = 1 << 14
 FAULTS = {
     1: "its threads wait at different barriers: a barrier in a branch that only some threads of the group take",
 }
-_POSITIONS_ALONE = {"thread_in_grid", "grid_size", "grid_origin", "simd_width"}
-"""An entry that asks for nothing else and never waits cannot see how the grid is cut into groups."""
 
 _Position = ctypes.c_uint32 * 3
 
@@ -92,8 +91,7 @@ class _CpuHost:
 
 def _recut(entry: Entry, grid: Grid) -> Grid:
     """Long rows instead of groups, where nothing can tell: better vector code, fewer turns."""
-    seen = {parameter.builtin if parameter.kind == "builtin" else parameter.kind for parameter in entry.parameters}
-    if seen - _POSITIONS_ALONE - {"buffer"}:
+    if not glue.sees_only_its_place(entry):
         return grid
     return Grid(grid.threads, (min(grid.threads[0], _CHUNK_THREADS), 1, 1))
 

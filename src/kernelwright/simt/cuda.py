@@ -2,11 +2,13 @@
 
 import ctypes
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,9 @@ _DEVICE = (
 
 _ARGUMENTS = 32
 _ALIGNMENT = 256
+_ROW_BLOCK = 256
+_WIDE = re.compile(r"\b(?:ld|st)\.global\.v[24]\.")
+_WAITS = re.compile(r"\b(?:bar|barrier|shfl|vote|activemask|match|mma|movmatrix|call)\b")
 _VALUE_BYTES = 1 << 20
 _DYNAMIC_SHARED_ATTRIBUTE = 8
 _PLAIN_SHARED_BYTES = 48 << 10
@@ -131,7 +136,7 @@ def _passes() -> str:
 
 def library(path: Path, entries: Sequence[Entry], *, cached: bool = True, log: str = "") -> Library:
     """The entries in a PTX file, in the order in which they were compiled."""
-    return Library(entries, _CudaHost(path), path=path, cached=cached, log=log)
+    return Library(entries, _CudaHost(path, len(entries)), path=path, cached=cached, log=log)
 
 
 def _compile(unit: Unit, entries: Sequence[Entry], folder: Path) -> tuple[str, list[Path]]:
@@ -154,10 +159,12 @@ def _compile(unit: Unit, entries: Sequence[Entry], folder: Path) -> tuple[str, l
 
 
 class _CudaHost:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, entries: int) -> None:
         self._path = path
+        text = path.read_text()
+        self._rows = [_gains_by_rows(text, index) for index in range(entries)]
         self._modules: dict[tuple[int, int], ctypes.c_void_p] = {}  # by context and registers
-        self._functions: dict[tuple[int, int, int], ctypes.c_void_p] = {}  # by those and the entry
+        self._functions: dict[tuple[int, int, str], ctypes.c_void_p] = {}  # by those and the name
         self._values: dict[tuple[int, bytes], int] = {}  # addresses of values given as bytes, by context
         self._blocks: dict[int, tuple[int, int]] = {}  # the memory they lie in and how much of it is taken, by context
 
@@ -167,7 +174,11 @@ class _CudaHost:
         context, stream = _current()
         threads = grid.group[0] * grid.group[1] * grid.group[2]
         block = -(-threads // 32) * 32
-        function = self._function(context, next(r for most, r in _REGISTERS if block <= most), index)
+        name = f"simt_entry_{index}"
+        if self._rows[index] and _can_be_cut(arguments, grid):
+            name, grid = f"simt_row_{index}", Grid(grid.threads, (4 * _ROW_BLOCK, 1, 1))
+            block = _ROW_BLOCK
+        function = self._function(context, next(r for most, r in _REGISTERS if block <= most), name)
         launch = _Launch()
         launch.grid[:], launch.group[:], launch.groups[:] = grid.threads, grid.group, grid.groups
         self._give(entry, launch, arguments, context)
@@ -182,15 +193,15 @@ class _CudaHost:
         x, y, z = grid.groups
         return Report(entry.name, "gpu", x * y * z, 0)
 
-    def _function(self, context: int, registers: int, index: int) -> ctypes.c_void_p:
-        found = self._functions.get((context, registers, index))
+    def _function(self, context: int, registers: int, name: str) -> ctypes.c_void_p:
+        found = self._functions.get((context, registers, name))
         if found is None:
             module = self._modules.get((context, registers))
             if module is None:
                 module = self._modules[context, registers] = _load(self._path, registers)
             found = ctypes.c_void_p()
-            _ask(str(self._path), "cuModuleGetFunction", ctypes.byref(found), module, f"simt_entry_{index}".encode())
-            self._functions[context, registers, index] = found
+            _ask(str(self._path), "cuModuleGetFunction", ctypes.byref(found), module, name.encode())
+            self._functions[context, registers, name] = found
         return found
 
     def _give(self, entry: Entry, launch: _Launch, arguments: Mapping[int, Argument], context: int) -> None:
@@ -224,6 +235,26 @@ class _CudaHost:
             self._blocks[context] = block, used + size
             _ask(entry.name, "cuMemcpyHtoD_v2", address, value, len(value))
         return address
+
+
+def _gains_by_rows(ptx: str, index: int) -> bool:
+    """Whether entry `index` may run four threads as one, as they never wait, and does larger accesses then."""
+    one, four = (_body(ptx, f"simt_{kind}_{index}") for kind in ("entry", "row"))
+    return bool(_WIDE.search(four)) and not _WIDE.search(one) and not _WAITS.search(four)
+
+
+def _body(ptx: str, name: str) -> str:
+    start = ptx.find(f".entry {name}(")
+    return ptx[start : ptx.find("\n}", start)] if start >= 0 else ""
+
+
+def _can_be_cut(arguments: Mapping[int, Argument], grid: Grid) -> bool:
+    """Whether four neighbours may run as one: a row of fours, in aligned buffers that don't overlap."""
+    if grid.threads[0] % 4 or grid.threads[1:] != (1, 1):
+        return False
+    places = sorted(argument for argument in arguments.values() if not isinstance(argument, bytes))
+    apart = all(start + size <= following for (start, size), (following, _) in pairwise(places))
+    return apart and all(address % 16 == 0 for address, _ in places)
 
 
 def _load(path: Path, registers: int) -> ctypes.c_void_p:

@@ -23,12 +23,23 @@ def cpu(entries: Sequence[Entry]) -> str:
 
 
 def cuda(entries: Sequence[Entry]) -> str:
-    """`simt_entry_<i>` is entry i as a kernel of one argument, the launch."""
+    """`simt_entry_<i>` is entry i as a kernel of one argument, the launch; `simt_row_<i>` does four threads at once."""
     lines = ["", '# 1 "entries" 3']
     start = 'extern "C" [[clang::sycl_external]] __attribute__((nvptx_kernel)) void'
     for i, entry in enumerate(entries):
-        lines.append(f"{start} simt_entry_{i}(const simt::Launch l) {{ simt::Entry<{_arguments(entry)}>::thread(l); }}")
+        name = f"simt::Entry<{_arguments(entry)}>"
+        lines.append(f"{start} simt_entry_{i}(const simt::Launch l) {{ {name}::thread(l); }}")
+        if sees_only_its_place(entry):
+            lines.append(f"{start} simt_row_{i}(const simt::Launch l) {{ {name}::row(l); }}")
     return "\n".join(lines) + "\n"
+
+
+_PLACES = {"thread_in_grid", "grid_size", "grid_origin", "simd_width"}
+
+
+def sees_only_its_place(entry: Entry) -> bool:
+    """Whether an entry that never waits can't tell how the grid is cut into groups."""
+    return all(p.kind == "buffer" or (p.kind == "builtin" and p.builtin in _PLACES) for p in entry.parameters)
 
 
 def _arguments(entry: Entry) -> str:

@@ -211,10 +211,10 @@ SIMT_INLINE Pair multiply_f32(float a0, float a1, float b0, float b1, Pair c) {
   u32 a0_high = tf32(a0), a1_high = tf32(a1), b0_high = tf32(t0), b1_high = tf32(t1);
   u32 a0_low = tf32(a0 - __builtin_bit_cast(float, a0_high)), a1_low = tf32(a1 - __builtin_bit_cast(float, a1_high));
   u32 b0_low = tf32(t0 - __builtin_bit_cast(float, b0_high)), b1_low = tf32(t1 - __builtin_bit_cast(float, b1_high));
-  Sums s{{c.x, c.y}, {0, 0}};
-  s = multiply_tf32(a0_high, a1_high, a0_low, a1_low, b0_high, b1_high, s);
+  Sums s = multiply_tf32(a0_high, a1_high, a0_low, a1_low, b0_high, b1_high, Sums{});
   s = multiply_tf32(a0_high, a1_high, 0, 0, b0_low, b1_low, s);
-  return Pair{s.upper[0] + s.lower[0], s.upper[1] + s.lower[1]};
+  // The tensor core rounds its sums towards zero; over a long row that would cost a digit, so c is added outside.
+  return Pair{c.x + (s.upper[0] + s.lower[0]), c.y + (s.upper[1] + s.lower[1])};
 }
 
 template <class T>
@@ -257,7 +257,8 @@ SIMT_INLINE Pair matrix_product(const A* a, const B* b, Pair c) {
   return warp::multiply_f32(a0, a1, b0, b1, c);
 }
 
-#define SIMT_GROUP static __attribute__((opencl_local))
+// Aligned for the widest access: the compiler cannot raise it where pointers into it are stepped.
+#define SIMT_GROUP static __attribute__((opencl_local, aligned(16)))
 
 // What a kernel writes on a GPU is not read back.
 SIMT_INLINE void log(const char*, u64) {}

@@ -34,6 +34,16 @@ struct buffer {
   static SIMT_INLINE P get(const Here& h) {
     return pointed<P>(h.buffers[Index]);
   }
+  template <class P>
+  static SIMT_INLINE P apart(const Here& h) {
+    P p = pointed<P>(h.buffers[Index]);
+    if constexpr (__is_pointer(P)) __builtin_assume((u64(p) & 15) == 0);
+    return p;
+  }
+  template <class P>
+  static SIMT_INLINE P again(const Here&, P p) {
+    return p;
+  }
 };
 template <u32 Index>
 struct group_memory {
@@ -48,6 +58,14 @@ struct group_memory {
     template <class P>                                    \
     static SIMT_INLINE P get(const Here& h) {             \
       return as<bare<P>>(value);                          \
+    }                                                     \
+    template <class P>                                    \
+    static SIMT_INLINE P apart(const Here& h) {           \
+      return get<P>(h);                                   \
+    }                                                     \
+    template <class P>                                    \
+    static SIMT_INLINE P again(const Here& h, P) {        \
+      return get<P>(h);                                   \
     }                                                     \
   };
 #define SIMT_AT(value) (Position{u32(value), 0, 0})
@@ -74,6 +92,18 @@ SIMT_BIND(quad_count, SIMT_AT((h.size.x * h.size.y * h.size.z + 3) / 4))
 
 }  // namespace bind
 
+// A pointer that no other reaches into.
+template <class P>
+struct apart_of {
+  using type = P;
+};
+template <class T>
+struct apart_of<T*> {
+  using type = T* __restrict;
+};
+template <class P>
+using Apart = typename apart_of<P>::type;
+
 template <class F>
 struct Call;
 template <class... P>
@@ -83,6 +113,23 @@ struct Call<void (*)(P...)> {
     static_assert(sizeof...(P) == sizeof...(Bindings), "the entry lists another number of parameters");
     [[clang::always_inline]] Function(Bindings::template get<P>(h)...);
   }
+
+#ifdef SIMT_CUDA
+  // Four threads of a row as one, whose buffers don't overlap and are aligned to 16 bytes: loads become vectors.
+  template <auto Function, class... Bindings>
+  static SIMT_INLINE void row(Here h, u32 first) {
+    four<Function, Bindings...>(h, first, Bindings::template apart<P>(h)...);
+  }
+  // Not always_inline: what "restrict" says survives only if this is simplified before it is put in.
+  template <auto Function, class... Bindings>
+  static inline void four(Here h, u32 first, Apart<P>... buffers) {
+#pragma clang loop unroll(full)
+    for (u32 i = 0; i < 4; i++) {
+      h.thread.x = first + i;
+      [[clang::always_inline]] Function(Bindings::template again<P>(h, buffers)...);
+    }
+  }
+#endif
 };
 
 #ifndef SIMT_CUDA
@@ -145,6 +192,15 @@ struct Entry {
       h.thread = {h.index % h.size.x, h.index / h.size.x % h.size.y, h.index / h.size.x / h.size.y};
     h.buffers = l.buffers, h.memory = (char*)simt_dynamic_memory, h.memory_offsets = l.group_memory;
     Call<decltype(Function)>::template run<Function, Bindings...>(h);
+  }
+
+  // For entries that see nothing but their place in a grid of one dimension.
+  static SIMT_INLINE void row(const Launch& l) {
+    u32 first = (__nvvm_read_ptx_sreg_ctaid_x() * __nvvm_read_ptx_sreg_ntid_x() + warp::thread()) * 4;
+    if (first >= l.grid.x) return;
+    Here h{};
+    h.whole = l.group, h.groups = l.groups, h.grid = l.grid, h.buffers = l.buffers;
+    Call<decltype(Function)>::template row<Function, Bindings...>(h, first);
   }
 };
 
