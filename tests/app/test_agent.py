@@ -184,3 +184,20 @@ def test_texts_become_a_candidate(place: Path, net: Path) -> None:
             mine.of_texts(task, {"model.py": RIGHT, "../k.cpp": ""}, "me")
         with pytest.raises(UsageError, match=r"needs a file model\.py"):
             mine.of_texts(task, {"other.py": RIGHT}, "me")
+
+
+def test_a_folder_is_a_candidate_with_the_files_it_names_and_the_reference(place: Path, net: Path) -> None:
+    from kernelwright.problems import load
+
+    folder = place / "mine"
+    folder.mkdir()
+    (folder / "model.py").write_text(RIGHT + 'K = source("k.cpp")\n')
+    (folder / "k.cpp").write_text("kernel void k() {}\n")
+    (folder / "notes.txt").write_text("nothing")
+    problem = load(f"{net}:Net")
+    with desk.Desk() as mine:
+        task = mine.open_task(problem, "null", [])["task"]
+        candidate = mine.read(task, folder, "me", "a note")
+    told = {file.path: file.text for file in candidate.sources}
+    assert set(told) == {"model.py", "k.cpp", "reference.py"} and told["reference.py"] == problem.source
+    assert (candidate.title, candidate.note) == ("me mine", "a note")

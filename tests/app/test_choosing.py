@@ -4,8 +4,23 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.app.choosing import Swarm, beside, choose
+from kernelwright.app.choosing import Swarm, beside, choose, with_best
+from kernelwright.archive import Archive
 from kernelwright.errors import UnknownNameError, UsageError
+from kernelwright.records import (
+    Beside,
+    Candidate,
+    Comparison,
+    Environment,
+    Facts,
+    Problem,
+    Signature,
+    SourceFile,
+    Stage,
+    Status,
+    Timing,
+    Verdict,
+)
 from kernelwright.writers.models import VENDORS
 
 SERVER = "openai:http://127.0.0.1:9/v1#m"
@@ -90,3 +105,29 @@ def test_a_run_is_judged_again_without_a_model(call, net: Path, tmp_path: Path, 
     assert call(*argv, f"replay:{tmp_path / 'given'}")[0] == 0
     code, out, _ = call(*argv, "replay:last")
     assert code == 0 and out.count(" reused ") == 2
+
+
+def test_the_archives_best_for_another_device_is_a_reference() -> None:
+    found = Candidate("template", "cpp@cpu", (SourceFile("model.py", "m"), SourceFile("k.cpp", "the kernel")))
+    problem = Problem("Net", "class Model: ...", Signature((), "{}"))
+    here = Environment(Facts("cpu", "", ""), "", "", "", 1)
+    beaten = (Comparison("eager", "d", Timing((20.0,), ""), 2.0, 1.9, 2.1),)
+    verdict = Verdict(
+        found.digest,
+        problem.digest,
+        "cpp@cpu",
+        Status.PASSED,
+        Stage.CONFIRM,
+        here,
+        (),
+        Timing((10.0,), ""),
+        None,
+        beaten,
+    )
+    with Archive(None) as store:
+        store.add_problem(problem)
+        store.add_candidate(found)
+        store.add_verdict(verdict)
+        (reference,) = with_best(Beside(), problem, "metal", store).references
+        assert with_best(Beside(), problem, "cpu", store).references == ()
+    assert (reference.language, reference.name) == ("cpp", "template on cpu") and "the kernel" in reference.text

@@ -44,6 +44,8 @@ def test_a_candidate() -> None:
     told = {file.path: file.text for file in made.sources}
     assert told["reference.py"] == BRIEF.problem.source, "the reference is the problem's, whatever a reply says"
     assert assembled({"model.py": MODEL}, BRIEF, "m").target == "torch@cpu"
+    native = {"model.py": MODEL + "lib = torch.mps.compile_shader(SOURCE)\n"}
+    assert assembled(native, BRIEF, "m").target == "metal@cpu"
 
 
 def test_a_note_is_one_line() -> None:

@@ -31,7 +31,7 @@ def brief(
     The JSON: problem, target, sections [name, title, text].
     """
     from kernelwright import context
-    from kernelwright.app.choosing import beside
+    from kernelwright.app.choosing import beside, with_best
     from kernelwright.app.desk import facts, history
     from kernelwright.archive import open_archive
     from kernelwright.problems import load
@@ -43,13 +43,15 @@ def brief(
         loaded = load(problem, inputs=inputs or (), scale=scale)
     with open_archive(archive) as store:
         parents = select.parents(history(store, loaded.digest, device))
+        given = beside(references or (), profiles or (), (), options.names(without) or ())
+        given = with_best(given, loaded, device, store)
     told = context.brief(
         loaded,
         device,
         facts(device),
         parents,
         languages=languages,
-        beside=beside(references or (), profiles or (), (), options.names(without) or ()),
+        beside=given,
     )
     console.print(told.text(), soft_wrap=True)
     sections = [{"name": item.name, "title": item.title, "text": item.text} for item in told.sections]

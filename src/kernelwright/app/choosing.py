@@ -7,13 +7,13 @@ import base64
 import math
 import mimetypes
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernelwright.archive import Archive, open_archive
-from kernelwright.context import languages_of
+from kernelwright.context import LANGUAGES, languages_of
 from kernelwright.errors import UsageError
-from kernelwright.records import Beside, Call, Picture, Reference
+from kernelwright.records import Beside, Call, Picture, Problem, Reference
 from kernelwright.search import choose_writers
 from kernelwright.writers import Writer
 from kernelwright.writers.agent import AgentWriter
@@ -106,6 +106,17 @@ def beside(
         except OSError as error:
             raise UsageError(f"cannot read {place}: {error.strerror}") from error
     return Beside(tuple(shown), tuple((place.name, _text(place)) for place in profiles), tuple(seen), tuple(without))
+
+
+def with_best(given: Beside, problem: Problem, device: str, store: Archive) -> Beside:
+    """With the archive's best for this problem on other devices among the references."""
+    found = []
+    for other in sorted({target for target in LANGUAGES if target != device}):
+        best = store.best(problem.digest, other)
+        if best:
+            text = "\n\n".join(file.text for file in best.candidate.sources if file.path != "reference.py")
+            found.append(Reference(best.candidate.target.partition("@")[0], f"{best.candidate.title} on {other}", text))
+    return replace(given, references=(*given.references, *found))
 
 
 def _text(place: Path) -> str:

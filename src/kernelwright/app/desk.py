@@ -101,7 +101,8 @@ class Desk:
         """The candidate that a file or a folder with a model.py is. Raises UsageError."""
         task = self.store.task(task_name)
         problem = self.archive(task.archive).problem(task.problem)
-        return replace(read_candidate(path, problem, task.device), writer=agent, note=note)
+        model = path / "model.py" if path.is_dir() else path
+        return replace(read_candidate(model, problem, task.device), writer=agent, label=path.stem, note=note)
 
     def of_texts(
         self, task_name: str, texts: Mapping[str, str], agent: str, label: str = "", note: str = ""

@@ -102,7 +102,7 @@ def optimize(
                 attempts=attempts,
                 archive=store,
                 watch=progress,
-                beside=beside,
+                beside=choosing.with_best(beside, problem, device, store),
                 executor=judging,
             )
 

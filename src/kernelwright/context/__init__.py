@@ -1,8 +1,8 @@
 """What a writer is told: one file a section."""
 
 from kernelwright.context.briefing import brief, rewritten
-from kernelwright.context.language_section import languages_of
+from kernelwright.context.language_section import LANGUAGES, languages_of
 from kernelwright.context.profile_section import profile_text
 from kernelwright.context.section import BriefSection
 
-__all__ = ["BriefSection", "brief", "languages_of", "profile_text", "rewritten"]
+__all__ = ["LANGUAGES", "BriefSection", "brief", "languages_of", "profile_text", "rewritten"]

@@ -64,6 +64,7 @@ def assembled(
     texts = {"model.py": files["model.py"], **files}
     if re.search(r"^\s*(from|import)\s+reference\b", texts["model.py"], re.MULTILINE):
         texts["reference.py"] = brief.problem.source  # the problem's, whatever the reply calls by that name
-    languages = set(re.findall(r"""language\s*=\s*["'](\w+)["']""", texts["model.py"])) or {"torch"}
+    languages = set(re.findall(r"""language\s*=\s*["'](\w+)["']""", texts["model.py"]))
+    languages = languages or {"metal" if "compile_shader" in texts["model.py"] else "torch"}
     sources = tuple(SourceFile(name, text) for name, text in texts.items())
     return Candidate(writer, f"{min(languages)}@{brief.target}", sources, label=label, note=note, parents=parents)
