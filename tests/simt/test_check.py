@@ -68,6 +68,9 @@ void through_a_pointer(float* a, u32 t) {
   float** list = (float**)a;
   list[0][t] = t;
 }
+void same_memory(float* a, u32 t, const float* b) {
+  if (t == 0 && a == b) a[1] = 7;
+}
 // Wrong ones.
 void race_of_two(float* a, u32 t) {
   SIMT_GROUP float tile[128];
@@ -99,8 +102,9 @@ PARAMETERS = (
 
 @pytest.fixture(scope="module")
 def built() -> simt.Library:
-    unit = Unit(TEXT, tuple(Entry(name, name, PARAMETERS) for name in GOOD + POINTERS + WRONG))
-    return simt.build(unit, GOOD + POINTERS + WRONG, check=True)
+    entries = [Entry(name, name, PARAMETERS) for name in GOOD + POINTERS + WRONG]
+    entries.append(Entry("same_memory", "same_memory", (*PARAMETERS, Parameter("b", "buffer", 1, "const float *"))))
+    return simt.build(Unit(TEXT, tuple(entries)), [entry.name for entry in entries], check=True)
 
 
 def launched(built: simt.Library, name: str) -> tuple[np.ndarray, tuple[Fault, ...]]:
@@ -142,6 +146,17 @@ def test_memory_behind_an_address_in_a_buffer_is_the_callers(built: simt.Library
     memory = {0: (table.ctypes.data, table.nbytes)}
     report = built.launch("through_a_pointer", memory, threads=[128], group_size=[128])
     assert report.faults == () and values.tolist() == list(range(128))
+
+
+def test_buffers_that_share_memory_share_it(built: simt.Library) -> None:
+    a = np.zeros(128, np.float32)
+    memory = {0: (a.ctypes.data, a.nbytes), 1: (a.ctypes.data, a.nbytes)}
+    report = built.launch("same_memory", memory, threads=[128], group_size=[128])
+    assert report.faults == () and a[1] == 7
+    memory[1] = (a.ctypes.data + 64, 64)
+    a[:] = 0
+    built.launch("same_memory", memory, threads=[128], group_size=[128])
+    assert a[1] == 0
 
 
 def test_launches_are_independent(built: simt.Library) -> None:

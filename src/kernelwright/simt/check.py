@@ -15,7 +15,7 @@ from typing import Any
 
 from kernelwright.simt.check_ir import KINDS, Block, Global, Site, Watched
 from kernelwright.simt.counters import Counters, Traffic
-from kernelwright.simt.unit import Entry, Parameter
+from kernelwright.simt.unit import Entry
 
 __all__ = ["POISONS", "Arena", "Fault", "FaultKind", "Outcome", "Place", "Tables", "Watch"]
 
@@ -167,50 +167,58 @@ class Arena:
     """Memory for a launch's buffers, with zones between them that belong to nobody.
 
     `arguments` are what Library.launch is given; what they hold is copied in, and written buffers are copied back.
+    Buffers that share memory share it here, too, and are one region under the name of the first.
     """
 
     def __init__(self, entry: Entry, arguments: Mapping[int, tuple[int, int] | bytes]) -> None:
         parameters = {item.index: item for item in entry.parameters if item.kind == "buffer"}
-        self._given = arguments
-        self._at: dict[int, tuple[int, int]] = {}
-        at = _BUFFER_ZONE
-        for index, argument in sorted(arguments.items()):
-            size = len(argument) if isinstance(argument, bytes) else argument[1]
-            self._at[index] = (at, size)
+        self._held = {
+            index: ctypes.create_string_buffer(item) for index, item in arguments.items() if type(item) is bytes
+        }
+        given = {
+            index: (ctypes.addressof(self._held[index]), len(item)) if isinstance(item, bytes) else item
+            for index, item in arguments.items()
+        }
+        self._blocks: list[tuple[int, int, list[int]]] = []  # address and bytes of the caller's, buffers in it
+        for index, (address, size) in sorted(given.items(), key=lambda pair: pair[1]):
+            if self._blocks and address < (end := sum(self._blocks[-1][:2])):
+                first, _, members = self._blocks[-1]
+                self._blocks[-1] = (first, max(end, address + size) - first, [*members, index])
+            else:
+                self._blocks.append((address, size, [index]))
+        starts, at = [], _BUFFER_ZONE
+        for _, size, _ in self._blocks:
+            starts.append(at)
             at += -(-size // _ALIGNMENT) * _ALIGNMENT + _BUFFER_ZONE
         self._memory = mmap.mmap(-1, at)
-        self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
-        self.regions = [self._region(index, parameters.get(index)) for index in self._at]
-        self.fill()
-
-    def _region(self, index: int, parameter: Parameter | None) -> _Region:
-        offset, size = self._at[index]
-        name = f"buffer {index} ({parameter.name})" if parameter else f"buffer {index}"
-        writable = parameter.writable if parameter else True
-        element = parameter.element_bytes if parameter else 0
-        return _Region(name, "buffer", self._base + offset, size, index, writable, element)
-
-    @property
-    def addresses(self) -> dict[int, tuple[int, int]]:
+        base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        self.regions: list[_Region] = []
+        self.addresses: dict[int, tuple[int, int]] = {}
         """What a launch is given instead of the caller's memory."""
-        return {index: (self._base + offset, size) for index, (offset, size) in self._at.items()}
+        for start, (address, size, members) in zip(starts, self._blocks, strict=True):
+            known = [parameters[index] for index in sorted(members) if index in parameters]
+            name = f"buffer {known[0].index} ({known[0].name})" if known else f"buffer {min(members)}"
+            writable = any(item.writable for item in known) or not known
+            element = known[0].element_bytes if known else 0
+            self.regions.append(_Region(name, "buffer", base + start, size, min(members), writable, element))
+            for index in members:
+                self.addresses[index] = (base + start + given[index][0] - address if address else 0, given[index][1])
+        self.fill()
 
     def fill(self) -> None:
         """Copies the caller's memory in."""
-        for index, argument in self._given.items():
-            offset, size = self._at[index]
-            ctypes.memmove(self._base + offset, argument if isinstance(argument, bytes) else argument[0], size)
+        for region, (address, size, _) in zip(self.regions, self._blocks, strict=True):
+            ctypes.memmove(region.begin, address, size)
 
-    def contents(self) -> dict[int, bytes]:
+    def contents(self) -> list[bytes]:
         """What the writable buffers hold now."""
-        return {item.index: ctypes.string_at(item.begin, item.bytes) for item in self.regions if item.writable}
+        return [ctypes.string_at(item.begin, item.bytes) for item in self.regions if item.writable]
 
     def give_back(self) -> None:
         """Copies what may have been written to the caller."""
-        for item in self.regions:
-            argument = self._given[item.index]
-            if item.writable and not isinstance(argument, bytes):
-                ctypes.memmove(argument[0], item.begin, item.bytes)
+        for region, (address, size, _) in zip(self.regions, self._blocks, strict=True):
+            if region.writable:
+                ctypes.memmove(address, region.begin, size)
 
 
 class Watch:
