@@ -11,6 +11,8 @@ from kernelwright.metal import frontend
 from kernelwright.metal.arguments import bind
 from kernelwright.metal.launch_file import Launch, launch_of
 
+WAITING = (simt.FaultKind.DIVERGENCE, simt.FaultKind.PARTIAL)
+
 MUSEUM = sorted((Path(__file__).parent / "wrong").glob("*.metal"))
 
 
@@ -48,13 +50,13 @@ def test_told_at_its_line(built: simt.Library, path: Path) -> None:
         group_size=given.group_size,
         group_memory=given.group_memory,
     )
-    assert bool(report.remarks) == path.stem.startswith("unfenced")
+    assert bool(report.remarks) == path.stem.startswith(("unfenced", "partial"))
     assert report.faults or report.remarks, "nothing was found"
     for found in (*report.faults, *report.remarks):
         told = {found.place.line} | ({found.other.line} if found.other else set())
         assert found.kind.value == kind and told & lines, found.message
         assert found.place.file == path.name and found.kernel == path.stem
-        assert found.memory or found.kind is simt.FaultKind.DIVERGENCE or "wild" in path.stem
+        assert found.memory or found.kind in WAITING or "wild" in path.stem
         assert f"thread {found.thread}" in found.message
 
 

@@ -40,11 +40,13 @@ class FaultKind(Enum):
     MISALIGNED = "misaligned access"
     READ_ONLY = "write to read-only memory"
     UNFENCED = "barrier without fence"
+    PARTIAL = "barrier in part of a SIMD group"
 
     @property
     def remark(self) -> bool:
-        """Whether the rules are broken and it may work all the same: threads waited, and nothing ordered the memory."""
-        return self is FaultKind.UNFENCED
+        """Whether the rules are broken and it may work all the same: threads waited, though nothing ordered the memory;
+        or some lanes of each SIMD group came to a barrier, which is all that hardware counts."""
+        return self in (FaultKind.UNFENCED, FaultKind.PARTIAL)
 
 
 @dataclass(frozen=True)
@@ -338,7 +340,7 @@ class Watch:
                 sentence = f"{what} {_outside(region, found.offset)}"
             case FaultKind.UNINITIALISED:
                 sentence = f"{what} {where}, which no thread of the group has written, and the result depends on it"
-            case FaultKind.DIVERGENCE:
+            case FaultKind.DIVERGENCE | FaultKind.PARTIAL:
                 other = self._place(found.other_site)
                 rest = f"thread {shape.thread(found.other_thread)}"
                 rest += f" waits at the one in line {other.line}" if other else " has ended"

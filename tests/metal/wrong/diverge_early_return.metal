@@ -5,9 +5,9 @@ using namespace metal;
 
 kernel void diverge_early_return(device const float* a [[buffer(0)]], device float* out [[buffer(1)]],
                                  uint tid [[thread_index_in_threadgroup]]) {
-  if (tid >= 50) return;
+  if (tid >= 32) return;
   threadgroup float tile[64];
   tile[tid] = a[tid];
   threadgroup_barrier(mem_flags::mem_threadgroup);  // FAULT barrier divergence
-  out[tid] = tile[49 - tid];
+  out[tid] = tile[31 - tid];
 }

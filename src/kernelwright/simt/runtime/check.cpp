@@ -21,7 +21,7 @@ int mincore(void*, simt::size_t, unsigned char*);
 
 enum RangeKind : u32 { BUFFER, GROUP_STATIC, GROUP_DYNAMIC, CONSTANT, OTHER };
 enum SiteKind : u32 { READ, WRITE, ATOMIC, BARRIER, FENCE, ATOMIC_READ };
-enum Kind : u32 { RACE, OUT_OF_BOUNDS, UNINITIALISED, DIVERGENCE, MISALIGNED, READ_ONLY, UNFENCED };
+enum Kind : u32 { RACE, OUT_OF_BOUNDS, UNINITIALISED, DIVERGENCE, MISALIGNED, READ_ONLY, UNFENCED, PARTIAL };
 enum Mode : u32 { CHECK = 1, COUNT = 2 };
 enum Flags : u32 { ORDERS_DEVICE = 1, ORDERS_GROUP = 2 };
 
@@ -393,11 +393,18 @@ void meet() {
     }
   }
   if (first == NOBODY) return;
-  for (u32 i = 0; i < threads; i++)
-    if (!arrived[i]) {
-      watch_site(DIVERGENCE, barrier_site[first], NOBODY, first, i);
-      break;
+  // Hardware counts SIMD groups: where some lane of each came, the rest is not waited for.
+  u32 missing = NOBODY, empty = NOBODY;
+  for (u32 simd = 0; simd * SIMT_WIDTH < threads; simd++) {
+    bool any = false;
+    for (u32 i = simd * SIMT_WIDTH; i < threads && i < (simd + 1) * SIMT_WIDTH; i++) {
+      any |= arrived[i];
+      if (!arrived[i] && missing == NOBODY) missing = i;
     }
+    if (!any && empty == NOBODY) empty = simd * SIMT_WIDTH;
+  }
+  if (empty != NOBODY) watch_site(DIVERGENCE, barrier_site[first], NOBODY, first, empty);
+  else if (missing != NOBODY) watch_site(PARTIAL, barrier_site[first], NOBODY, first, missing);
   for (u32 i = 0; i < threads; i++) arrived[i] = 0;
 }
 
