@@ -52,7 +52,11 @@ def lowered(
         exec(print_module(low.capture), space)
     finally:
         sys.modules.pop("reference") if held is None else sys.modules.update(reference=held)
-    return space["ModelNew"](), low  # type: ignore[operator]
+    fast = space["ModelNew"]()  # type: ignore[operator]
+    if hasattr(fast, "prepare"):
+        with torch.no_grad():
+            fast.prepare()
+    return fast, low
 
 
 def kernels(low: Lowering) -> list[str]:
@@ -371,3 +375,39 @@ def test_no_circles_between_groups() -> None:
         return F.softmax(d + c, -1) + a, torch.tanh(d) * b
 
     verify(Of(forward, weight=torch.randn(16, 16) * 0.1), torch.randn(20, 16))
+
+
+LOSSES = {
+    "mse": lambda m, x, y: F.mse_loss(x, y),
+    "smooth_l1": lambda m, x, y: F.smooth_l1_loss(x, y, beta=0.5),
+    "hinge": lambda m, x, y: torch.mean(torch.clamp(1 - x * y, min=0)),
+    "largest": lambda m, x, y: (x - y).abs().amax(),
+    "sum": lambda m, x, y: (x * y).sum() * 0.5 + 1,
+}
+
+
+@pytest.mark.parametrize("size", [40, 70_001])
+def test_a_lone_row_is_shared_out(size: int) -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(3, size), torch.randn(3, size)
+    module = Of(lambda m, x, y: tuple(loss(m, x, y) for loss in LOSSES.values()))
+    low = verify(module, x, y)
+    assert ("_partial" in low.text()) == (3 * size > 128) and "parallel_for" in low.text()
+    x[1, 7], y[2, 5] = math.nan, math.inf
+    fast, _ = lowered(module, (x, y))
+    check(fast(x, y), module, (x, y))
+
+
+def test_a_variance_of_a_long_row_stays_with_torch() -> None:
+    assert kernels(lower(capture(Of(lambda m, x: (x * 2).var()).eval(), (torch.randn(200_000),)))) == []
+
+
+def test_what_a_group_reads_by_way_of_a_borrowed_node_is_written() -> None:
+    """The last group computes the first relu itself, from what another group would have kept to itself."""
+
+    def block(m: Of, x: Tensor) -> Tensor:
+        y = F.relu(F.layer_norm(x, (48,)))
+        second = torch.mm(y.view(-1, 48), m.get_parameter("weight")).view_as(y)
+        return F.max_pool2d(y + F.layer_norm(second, (48,)), 2)
+
+    verify(Of(block, weight=torch.randn(48, 48) / 7), torch.randn(2, 3, 40, 48))

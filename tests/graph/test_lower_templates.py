@@ -110,11 +110,13 @@ def test_extremes_with_their_places(dtype: torch.dtype) -> None:
             *x.max(1),
             *x.min(-1, keepdim=True),
             x.max(0)[1],
+            x.min(1)[0],
+            x.max(-1)[0],
         )
 
     x = drawn(4, 130, 71, dtype=dtype)
     x[:, 7] = x[:, 90]  # of equals the first
-    all_made(7, extremes, x)
+    all_made(9, extremes, x)
 
 
 def test_extremes_of_a_long_row_and_of_whole_numbers() -> None:

@@ -40,17 +40,15 @@ def _place(node: Node) -> FilledCall | None:
 
 
 def _both(node: Node) -> FilledCall | None:
-    """Where the values alone are wanted, it is a plain reduction and no kernel of its own."""
     takers: list[Any] = [user for user in node.users if user.target is operator.getitem]
     results: dict[int, Node] = {user.args[1]: user for user in takers}
     found = _along(node, cast(int, node.args[1]))
-    if found is None or 1 not in results or len(results) != len(node.users):
+    if found is None or not results or len(results) != len(node.users):
         return None
-    x, place = cast(Node, node.args[0]), results[1]
-    if 0 not in results:
-        return call_of("extreme", f"extreme::places{found[1]}", node, [place], [x], found[0], covers=[place])
-    wanted = [results[0], place]
-    return call_of("extreme", f"extreme::both{found[1]}", node, wanted, [x], found[0], covers=wanted)
+    wanted = [results[place] for place in sorted(results)]
+    function = "both" if len(wanted) == 2 else ("values", "places")[min(results)]
+    x = cast(Node, node.args[0])
+    return call_of("extreme", f"extreme::{function}{found[1]}", node, wanted, [x], found[0], covers=wanted)
 
 
 EXTREMES: dict[Any, Maker] = {

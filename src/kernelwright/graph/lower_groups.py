@@ -27,7 +27,8 @@ LARGEST_SIGNATURE = 24
 LEAST_ELEMENTS = 2048
 """A heavy operator alone is worth a kernel from this size on; below it a call costs more than the work."""
 LONGEST_LONE_ROW = 1 << 16
-"""Reductions run one thread a row: fewer than 4 rows longer than this are left to torch, which shares them out."""
+"""Reductions run one thread a row: fewer than 4 rows longer than this are left to torch, which shares them out, but
+for a lone row that is passed over once."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class _Grouping:
         self.unit = {node: node for node in graph.nodes}
         """A grouped node's last fellow; itself for a node alone."""
         self.fused: set[Node] = set()
+        self.lent: dict[Node, list[Node]] = {}
+        """What groups read by way of nodes that they borrow, and those groups' last nodes."""
         self.before = self._ancestors()
 
     def groups(self) -> list[Group]:
@@ -83,6 +86,9 @@ class _Grouping:
                 self.fused |= set(group.owned)
                 for node in group.owned:
                     self.unit[node] = root
+                for use in (use for node in group.borrowed for use in group.rules[node].uses):
+                    if use.node not in group.nodes:
+                        self.lent.setdefault(use.node, []).append(root)
                 self.before = self._ancestors()
         return found
 
@@ -170,6 +176,7 @@ class _Grouping:
         borrowed: frozenset[Node] = frozenset()
         for node in reversed(nodes):  # what is borrowed exists outside as well, and needs its operands there
             outside[node] = [user for user in self._users(node) if user not in members or user in borrowed]
+            outside[node] += self.lent.get(node, [])
             if outside[node] and self._cheap(node) and node is not nodes[-1]:
                 borrowed |= {node}
         results = tuple(node for node in nodes if outside[node] and node not in borrowed)
@@ -188,13 +195,24 @@ class _Grouping:
             return None
         rows = math.prod(example_size(size) for size in found.dims[: len(found.dims) - found.inner])
         row = math.prod(example_size(size) for size in found.dims[len(found.dims) - found.inner :])
-        if rows * row == 0 or (found.inner and rows < 4 and row > LONGEST_LONE_ROW):
+        if rows * row == 0 or (
+            found.inner
+            and rows < 4
+            and row > LONGEST_LONE_ROW
+            and not (rows == 1 and self._one_pass(nodes, results, found))
+        ):
             return None
         for node in nodes:
             rule = self.rules[node]
             if not found.covers(node) and (node in results or (rule.uses and not rule.view)):
                 return None
         return Group(tuple(nodes), {node: self.rules[node] for node in nodes}, found, results, borrowed)
+
+    def _one_pass(self, nodes: list[Node], results: Iterable[Node], found: Layout) -> bool:
+        """Whether a lone row is passed over once, by reductions: those are shared out among threads."""
+        reduced = [node for node in nodes if self.rules[node].reduced]
+        heavy = any(self.rules[node].heavy for node in reduced)  # norms and softmax make several passes
+        return len(reduced) == 1 and not heavy and all(found.covers(node) == "row" for node in results)
 
     def _without_idle_views(self, group: Group) -> Group | None:
         """Without views at the group's border: the kernel reads what they show without them."""

@@ -1,6 +1,7 @@
 """Rules of operators that reduce: sums and extremes, softmax, and normalisations of rows."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -97,7 +98,7 @@ def _var(node: Node) -> Rule | None:
     rule = _reducing(lambda x, reduce, keep, count: _variance(x, reduce, keep, count, correction))(node)
     if rule is None or (_count(rule.space, rule.reduced) or 0) <= correction:
         return None
-    return rule
+    return replace(rule, heavy=True)
 
 
 def _mean(node: Node) -> Rule | None:
@@ -226,7 +227,9 @@ def group_norm(node: Node, source: Node) -> Rule | None:
 
 ROWS: dict[Any, Callable[[Node], Rule | None]] = {
     aten.sum.dim_IntList: _sum,
+    aten.sum.default: _sum,
     aten.mean.dim: _mean,
+    aten.mean.default: _mean,
     aten.amax.default: _extreme(Reduction.MAXIMUM),
     aten.amin.default: _extreme(Reduction.MINIMUM),
     aten.var.correction: _var,

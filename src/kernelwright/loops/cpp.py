@@ -74,6 +74,8 @@ class _Printer:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.functions: list[str] = []
+        self.shared: list[Buffer] = []
+        """Local buffers outside of parallel loops, which their functions are given."""
 
     def text(self) -> str:
         kernel = self.kernel
@@ -112,6 +114,8 @@ class _Printer:
                 converted = self._stored(buffer, self._value(value), value.type)
                 return f"{pad}{buffer.name}[{self._value(address(buffer, index))}] = {converted};\n"
             case Local(buffer):
+                if depth == 1:
+                    self.shared.append(buffer)
                 count = 1
                 for size in buffer.shape:
                     count *= int(size)
@@ -152,13 +156,17 @@ class _Printer:
         pad, kernel = _INDENT * depth, self.kernel
         suffix = "" if not self.functions else f"_{len(self.functions)}"
         name = f"{kernel.name}_part{suffix}"
+        shared = list(self.shared)
         parameters = ["int64 begin", "int64 end", *self._parameters(" __restrict")]
+        parameters += [f"{MEMORY[buffer.type]}* __restrict {buffer.name}" for buffer in shared]
         self.functions.append(
             f"static void {name}({', '.join(parameters)}) {{\n{self._for(loop, 'begin', 'end', 1)}}}\n"
         )
         arguments = [*(buffer.name for buffer in (*kernel.outputs, *kernel.inputs)), *kernel.sizes]
+        captured = "".join(f", {buffer.name} = &{buffer.name}[0]" for buffer in shared)
+        arguments += [buffer.name for buffer in shared]
         return (
-            f"{pad}parallel_for({self._value(loop.stop)}, {loop.grain}, [=](int64 begin, int64 end) {{\n"
+            f"{pad}parallel_for({self._value(loop.stop)}, {loop.grain}, [={captured}](int64 begin, int64 end) {{\n"
             f"{pad}{_INDENT}{name}({', '.join(['begin', 'end', *arguments])});\n"
             f"{pad}}});\n"
         )

@@ -30,6 +30,8 @@ KEEP_FROM_COST = 8
 ROW_BYTES = 24 * 1024
 # What a size that is known only at the call is taken for when tasks are weighed.
 USUAL_SIZE = 512
+# Into which a lone row is cut: more than threads, so that they share them evenly.
+PARTS = 64
 # Elements that make a thread worth waking: about 10 us of simple work (docs/design/threads.md).
 GRAIN_ELEMENTS = 16384
 
@@ -57,6 +59,7 @@ class Plan:
 
 def scheduled(kernel: Kernel, plan: Plan) -> Kernel:
     """`kernel` with the plan's choices made: rows kept, long rows cut, tasks merged and given to threads, vectors."""
+    kernel = spread(kernel, plan.grain_elements)
     if plan.keep_row:
         kernel = keep_row(kernel, from_cost=plan.keep_from)
     if plan.tiles:
@@ -145,6 +148,47 @@ def _in_blocks(loop: For, size: int) -> For:
     start = times(index_of(f"{loop.index}_block"), step)
     inner = replace(loop, start=start, stop=Apply(Op.MINIMUM, (stop, plus(start, step))))
     return For(f"{loop.index}_block", Constant(0, ScalarType.INT64), blocks, (inner,))
+
+
+def spread(kernel: Kernel, grain_elements: int) -> Kernel:
+    """A lone row that is only reduced, in parts: each thread's partial results wait in a buffer and are joined last.
+
+    A kernel with several rows or passes, or whose pass needs values from before it, comes back as it is.
+    """
+    loops = [statement for statement in kernel.body if isinstance(statement, For)]
+    if len(loops) != 1 or len(kernel.body) == 1 or any(isinstance(s, (For, Store)) for s in loops[0].body):
+        return kernel
+    row = loops[0]
+    place = kernel.body.index(row)
+    outside = {s.variable.name for s in kernel.body[:place] if isinstance(s, Let)}
+    updates = [s for s in row.body if isinstance(s, Update)]
+    if not updates or any(reads(statement) & outside for statement in row.body):
+        return kernel
+    if isinstance(row.stop, Constant) and row.stop.value < 2 * PARTS:
+        return kernel
+    partials = {s.variable.name: Buffer(f"{s.variable.name}_partial", s.variable.type, (PARTS,), (1,)) for s in updates}
+    count = Constant(PARTS, ScalarType.INT64)
+    if isinstance(row.stop, Constant):
+        size: Expression = Constant(-(-int(row.stop.value) // PARTS), ScalarType.INT64)
+    else:
+        size = Apply(Op.FLOOR_DIV, (plus(row.stop, Constant(PARTS - 1, ScalarType.INT64)), count))
+    start = times(index_of("part"), size)
+    inside = [Declare(s.variable, s.reduction) for s in updates]
+    ends = [Store(partials[s.variable.name], (index_of("part"),), s.variable) for s in updates]
+    own = replace(row, start=start, stop=Apply(Op.MINIMUM, (row.stop, plus(start, size))))
+    elements = max(1, (int(row.stop.value) if isinstance(row.stop, Constant) else USUAL_SIZE * PARTS) // PARTS)
+    parts = For("part", Constant(0, ScalarType.INT64), count, (*inside, own, *ends), max(1, grain_elements // elements))
+    joined = For(
+        "joined",
+        Constant(0, ScalarType.INT64),
+        count,
+        tuple(Update(s.variable, s.reduction, Load(partials[s.variable.name], (index_of("joined"),))) for s in updates),
+    )
+    names = {s.variable.name for s in updates}
+    declared = [s for s in kernel.body[:place] if isinstance(s, Declare) and s.variable.name in names]
+    before = [s for s in kernel.body[:place] if s not in declared]
+    locals_ = [Local(buffer) for buffer in partials.values()]
+    return replace(kernel, body=(*before, *locals_, parts, *declared, joined, *kernel.body[place + 1 :]))
 
 
 def parallelise(kernel: Kernel, count: int, grain: int) -> Kernel:

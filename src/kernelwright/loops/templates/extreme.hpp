@@ -117,6 +117,12 @@ EXTREME_INLINE void places(int64* __restrict index, const T* __restrict x, int64
     run<T, LARGEST>(x, outer, n, inner, [=](int64 at, W, int64 place) { index[at] = place; });
 }
 
+template <class T, bool LARGEST>
+EXTREME_INLINE void values(T* __restrict values, const T* __restrict x, int64 outer, int64 n, int64 inner) {
+    typedef typename Wide<T>::Type W;
+    run<T, LARGEST>(x, outer, n, inner, [=](int64 at, W best, int64) { values[at] = T(best); });
+}
+
 #undef EXTREME_INLINE
 
 }  // namespace extreme
