@@ -22,10 +22,11 @@ def module(*lines: str) -> str:
 
 def test_products_that_need_no_other_join() -> None:
     text = matrices.joined(module(product("%d", "%a", "%c"), product("%e", "%c", "%a")))
-    assert "@simt_matrix_products(ptr %simt.products, i32 2)" in text
+    assert "@simt_matrix_products(ptr %simt.products, ptr @simt.which.0, i32 2, i32 2, i32 1)" in text
+    assert "@simt.which.0 = private unnamed_addr constant [4 x i8] [i8 0, i8 0, i8 1, i8 0]" in text
     assert "call <2 x float> @simt_matrix_product(" not in text
-    assert "%d = load <2 x float>, ptr %simt.products.1.4" in text
-    assert "alloca [12 x float]" in text
+    assert "%d = load <2 x float>, ptr %simt.products.1.3.0" in text
+    assert "alloca [10 x float]" in text
 
 
 def test_a_product_of_a_product_waits_for_it() -> None:

@@ -36,6 +36,7 @@ def joined(text: str) -> str:
     if f"@{_ONE}(" not in text:
         return text
     result: list[str] = []
+    tables: list[str] = []
     body: list[str] | None = None
     for line in text.splitlines():
         if line.startswith("define "):
@@ -43,23 +44,23 @@ def joined(text: str) -> str:
         elif body is not None:
             body.append(line)
             if line == "}":
-                result += _function(body)
+                result += _function(body, tables)
                 body = None
         else:
             result.append(line)
-    if any(f"call void @{_MANY}(" in line for line in result):
-        result.append(f"declare void @{_MANY}(ptr, i32) convergent nomerge")
+    if tables:
+        result += [*tables, f"declare void @{_MANY}(ptr, ptr, i32, i32, i32) convergent nomerge"]
     return "\n".join(result) + "\n"
 
 
-def _function(lines: list[str]) -> list[str]:
-    block = _Block()
+def _function(lines: list[str], tables: list[str]) -> list[str]:
+    block = _Block(tables)
     out: list[str] = []
     for line in _without_idle_barriers(lines):
         out += block.take(line)
     if not block.most:
         return lines
-    return _named(out, f"  %simt.products = alloca [{6 * block.most} x float], align 32")
+    return _named(out, f"  %simt.products = alloca [{2 * block.most} x float], align 32")
 
 
 def _without_idle_barriers(lines: list[str]) -> list[str]:
@@ -97,8 +98,9 @@ def _named(lines: list[str], first: str) -> list[str]:
 class _Block:
     """Walks down a block, holding back products and what only computes with their results."""
 
-    def __init__(self) -> None:
-        self.most = 0  # products in the largest meeting
+    def __init__(self, tables: list[str]) -> None:
+        self._tables = tables  # constants that the calls point to, of the whole module
+        self.most = 0  # pairs in the largest meeting
         self._meetings = 0
         self._products: list[re.Match[str]] = []
         self._after: list[str] = []
@@ -127,21 +129,34 @@ class _Block:
 
     def _meet(self) -> Iterator[str]:
         products, self._products = self._products, []
-        count = len(products)
-        if count == 1:
+        if len(products) == 1:
             yield products[0].string
-        elif count:
-            self.most = max(self.most, count)
-            self._meetings += 1
-            name = f"%simt.products.{self._meetings}"
-            for i, product in enumerate(products):
-                for j in range(6):
-                    at = f"{name}.{6 * i + j}"
-                    yield f"  {at} = getelementptr inbounds float, ptr %simt.products, i64 {6 * i + j}"
-                    yield f"  store float {product[3 + j]}, ptr {at}, align 4"
-            yield f"  call void @{_MANY}(ptr %simt.products, i32 {count}) convergent nomerge"
-            for i, product in enumerate(products):
-                yield f"  {product[1]} = load {product[2]}, ptr {name}.{6 * i + 4}, align 8"
+        elif products:
+            yield from self._join(products)
         yield from self._after
         self._after = []
         self._names = set()
+
+    def _join(self, products: list[re.Match[str]]) -> Iterator[str]:
+        self._meetings += 1
+        name, area = f"%simt.products.{self._meetings}", "%simt.products"
+        firsts = list(dict.fromkeys((product[3], product[4]) for product in products))
+        seconds = list(dict.fromkeys((product[5], product[6]) for product in products))
+        pairs = [*firsts, *seconds, *((product[7], product[8]) for product in products)]
+        self.most = max(self.most, len(pairs))
+        for i, pair in enumerate(pairs):
+            for j, value in enumerate(pair):
+                yield f"  {name}.{i}.{j} = getelementptr inbounds float, ptr {area}, i64 {2 * i + j}"
+                yield f"  store float {value}, ptr {name}.{i}.{j}, align 4"
+        which = [
+            number
+            for product in products
+            for number in (firsts.index((product[3], product[4])), seconds.index((product[5], product[6])))
+        ]
+        numbers = ", ".join(f"i8 {number}" for number in which)
+        table = f"@simt.which.{len(self._tables)}"
+        self._tables.append(f"{table} = private unnamed_addr constant [{len(which)} x i8] [{numbers}]")
+        sizes = f"i32 {len(products)}, i32 {len(firsts)}, i32 {len(seconds)}"
+        yield f"  call void @{_MANY}(ptr {area}, ptr {table}, {sizes}) convergent nomerge"
+        for i, product in enumerate(products):
+            yield f"  {product[1]} = load {product[2]}, ptr {name}.{len(firsts) + len(seconds) + i}.0, align 8"

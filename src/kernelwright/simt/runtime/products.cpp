@@ -6,29 +6,30 @@ namespace {
 
 using f32x8 = float __attribute__((ext_vector_type(8)));
 
-// What a lane gives for one product and takes back, as merged by matrices.py: pairs of a, b, c; the result replaces c.
-struct Operands {
-  Pair a, b, c;
-};
+constexpr u32 kMost = 64;  // products in one meeting (matrices.py)
+
+// What a lane gives for the products of one meeting: pairs of the different first operands, of the different second ones,
+// then of the sums, which the results replace. Product i takes operands which[2 * i] and which[2 * i + 1].
 struct Waiting {
-  Operands* list;
-  u32 count;
+  Pair* pairs;
+  const u8* which;
+  u16 count, firsts, seconds;
 };
 
 constexpr u32 row_of(u32 lane) { return (lane >> 4 & 1) * 4 + (lane >> 1) % 4; }
 constexpr u32 column_of(u32 lane) { return (lane >> 3 & 1) * 4 + (lane & 1) * 2; }
 
+using Matrix8 = float[8][8];
+
 // Lanes come in Apple's layout; 64 lanes hold two sets of matrices.
-void multiply(Operands* const* lists, u32 i) {
-  alignas(32) float a[8][8], b[8][8], c[8][8];
+SIMT_INLINE void gather(Matrix8& m, Pair* const* lists, u32 at) {
 #pragma clang loop unroll(full)
-  for (u32 l = 0; l < 32; l++) {
-    const Operands& o = lists[l][i];
-    u32 row = row_of(l), column = column_of(l);
-    __builtin_memcpy(&a[row][column], &o.a, 8);
-    __builtin_memcpy(&b[row][column], &o.b, 8);
-    __builtin_memcpy(&c[row][column], &o.c, 8);
-  }
+  for (u32 l = 0; l < 32; l++) __builtin_memcpy(&m[row_of(l)][column_of(l)], &lists[l][at], 8);
+}
+
+void multiply(const Matrix8& a, const Matrix8& b, Pair* const* lists, u32 at) {
+  alignas(32) Matrix8 c;
+  gather(c, lists, at);
   f32x8 rows[8];
   for (u32 k = 0; k < 8; k++) rows[k] = *(f32x8*)b[k];
 #pragma clang loop unroll(full)
@@ -39,45 +40,51 @@ void multiply(Operands* const* lists, u32 i) {
     *(f32x8*)c[r] = sum;
   }
 #pragma clang loop unroll(full)
-  for (u32 l = 0; l < 32; l++) __builtin_memcpy(&lists[l][i].c, &c[row_of(l)][column_of(l)], 8);
+  for (u32 l = 0; l < 32; l++) __builtin_memcpy(&lists[l][at], &c[row_of(l)][column_of(l)], 8);
 }
 
 // Lanes that are not there count as zeros.
 void complete_products(Simd& s, u64 lanes) {
-  Operands zeros[64] = {};
+  Pair zeros[3 * kMost] = {};
+  alignas(32) Matrix8 firsts[kMost], seconds[kMost];
   for (u32 half = 0; half < SIMT_WIDTH; half += 32) {
-    Operands* lists[32];
-    u32 count = 0;
+    Pair* lists[32];
+    Waiting all{};
     for (u32 l = 0; l < 32; l++) {
-      bool there = lanes >> (half + l) & 1;
-      Waiting w{};
-      if (there) __builtin_memcpy(&w, s.in[half + l], sizeof w), count = w.count;
-      lists[l] = there ? w.list : zeros;
+      lists[l] = zeros;
+      if (!(lanes >> (half + l) & 1)) continue;
+      __builtin_memcpy(&all, s.in[half + l], sizeof all);
+      lists[l] = all.pairs;
     }
-    for (u32 i = 0; i < count; i++) multiply(lists, i);
+    for (u32 i = 0; i < all.firsts; i++) gather(firsts[i], lists, i);
+    for (u32 i = 0; i < all.seconds; i++) gather(seconds[i], lists, all.firsts + i);
+    for (u32 i = 0; i < all.count; i++)
+      multiply(firsts[all.which[2 * i]], seconds[all.which[2 * i + 1]], lists, all.firsts + all.seconds + i);
   }
+}
+
+SIMT_INLINE void meet_for(Waiting w, const void* site) {
+  Fiber& f = fiber::self();
+  __builtin_memcpy(f.simd->in[f.lane], &w, sizeof w);
+  simt_wait_at(&complete_products, site);
 }
 
 }  // namespace
 
 extern "C" {
 
-// `count` products that do not need each other's results, at most 64: one meeting of the lanes for all.
-__attribute__((convergent, nomerge)) void simt_matrix_products(Operands* list, u32 count) {
-  Fiber& f = fiber::self();
-  Waiting w{list, count};
-  __builtin_memcpy(f.simd->in[f.lane], &w, sizeof w);
-  simt_wait_at(&complete_products, __builtin_return_address(0));
+// Up to 64 products that do not need each other's results: one meeting of the lanes for all.
+__attribute__((convergent, nomerge)) void simt_matrix_products(Pair* pairs, const u8* which, u32 count, u32 firsts,
+                                                               u32 seconds) {
+  meet_for({pairs, which, u16(count), u16(firsts), u16(seconds)}, __builtin_return_address(0));
 }
 
 __attribute__((convergent, nomerge)) Pair simt_matrix_product(float a0, float a1, float b0, float b1, float c0,
                                                               float c1) {
-  Operands o{{a0, a1}, {b0, b1}, {c0, c1}};
-  Fiber& f = fiber::self();
-  Waiting w{&o, 1};
-  __builtin_memcpy(f.simd->in[f.lane], &w, sizeof w);
-  simt_wait_at(&complete_products, __builtin_return_address(0));
-  return o.c;
+  static const u8 which[2] = {0, 0};
+  Pair pairs[3] = {{a0, a1}, {b0, b1}, {c0, c1}};
+  meet_for({pairs, which, 1, 1, 1}, __builtin_return_address(0));
+  return pairs[2];
 }
 
 }  // extern "C"
