@@ -5,4 +5,4 @@ from kernelwright.context.language_section import LANGUAGES, languages_of
 from kernelwright.context.profile_section import profile_text
 from kernelwright.context.section import BriefSection
 
-__all__ = ["LANGUAGES", "BriefSection", "brief", "languages_of", "profile_text", "rewritten"]
+__all__ = ["BriefSection", "LANGUAGES", "brief", "languages_of", "profile_text", "rewritten"]
