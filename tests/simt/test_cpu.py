@@ -1,8 +1,10 @@
 """What kernels see on CPU cores: positions, lanes, barriers, edges, memory, and errors instead of hangs."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -166,6 +168,30 @@ def test_runs_repeat_bit_by_bit(library: Library) -> None:
     for y in (first, second):
         library.launch("group_sum", {0: at(x), 1: at(y)}, threads=(5000,), group_size=(500,))
     assert first.tobytes() == second.tobytes()
+
+
+def test_threads_may_launch_at_once(library: Library) -> None:
+    def run(seed: int) -> bool:
+        x = np.random.default_rng(seed).random(4096, dtype=np.float32)
+        y = np.zeros_like(x)
+        library.launch("group_sum", {0: at(x), 1: at(y)}, threads=(4096,), group_size=(256,))
+        return bool(np.allclose(y[::256], x.reshape(16, 256).sum(1), rtol=1e-5))
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(run, range(16)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_the_child_of_a_fork_can_launch(library: Library) -> None:
+    x, y = numbers(4096), np.zeros(4096, np.float32)
+    arguments = {0: at(x), 1: at(y)}
+    library.launch("group_sum", arguments, threads=(4096,), group_size=(256,))
+    child = os.fork()
+    if child == 0:
+        y[:] = 0
+        library.launch("group_sum", arguments, threads=(4096,), group_size=(256,))
+        os._exit(0 if np.allclose(y[::256], x.reshape(16, 256).sum(1), rtol=1e-5) else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_barrier_in_a_branch_is_an_error(library: Library) -> None:
