@@ -242,7 +242,7 @@ def products(draw: np.random.Generator) -> Iterator[Case]:
         arguments,
         {3: attended(q, k, v, 0.125)},
         (1024, 1, 1),
-        (heads, 1, 1),
+        (1, heads, 1),
         constants={20: False},
     )
     rows, inputs = 64, 256
