@@ -201,3 +201,24 @@ def test_a_folder_is_a_candidate_with_the_files_it_names_and_the_reference(place
     told = {file.path: file.text for file in candidate.sources}
     assert set(told) == {"model.py", "k.cpp", "reference.py"} and told["reference.py"] == problem.source
     assert (candidate.title, candidate.note) == ("me mine", "a note")
+
+
+def test_the_task_is_served_until_the_confirmation_is_over(place: Path, net: Path, monkeypatch) -> None:
+    """Another server would take the confirmation for a job whose server has died."""
+    from kernelwright.problems import load
+    from kernelwright.search.conduct import conduct
+
+    with desk.Desk() as mine:
+        task = mine.store.task(mine.open_task(load(f"{net}:Net"), "null", [])["task"])
+        job = mine.store.ask(task, "confirm", "me", [])
+        locks: list[int | None] = []
+
+        def after(*arguments: object) -> object:
+            outcome = conduct(*arguments)  # type: ignore[arg-type]
+            locks.append(mine.store.lock(task))
+            return outcome
+
+        monkeypatch.setattr("kernelwright.search.conduct.conduct", after)
+        desk.serve(task.id, idle_s=1.0)
+        assert locks == [None] and mine.store.job(job.id).state.value == "failed"
+        assert "carry no time" in mine.store.job(job.id).answer or "no baseline" in mine.store.job(job.id).answer

@@ -271,10 +271,9 @@ def serve(name: str, lock: int | None = None, idle_s: float = IDLE_S) -> str:
 
     if lock is not None:
         os.set_inheritable(lock, False)
-    with Desk() as desk:
-        task = desk.store.task(name)
+    with Desk() as desk, desk.store.serving(task := desk.store.task(name), lock):
         archive = desk.archive(task.archive)
-        writer = AgentWriter(idle_s, task=task, lock=lock)
+        writer = AgentWriter(idle_s, task=task)
         stock = [item for item in choose_writers(task.baselines) if item.baseline]
         best, reason = "", ""
         try:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 from kernelwright.errors import KernelwrightError
@@ -24,12 +25,10 @@ class AgentWriter:
     attempts = 1_000_000
     """Many agents, each as often as it likes."""
 
-    def __init__(
-        self, idle_s: float = 0.0, *, task: Task | None = None, archive: Path | None = None, lock: int | None = None
-    ) -> None:
-        """`idle_s`: how long it waits for another job; 0 is for listing only. `task`: the one served; None opens the
-        brief's own, with its problem in `archive`. `lock`: the task's, where this process was handed it."""
-        self._idle_s, self._task, self._archive, self._lock = idle_s, task, archive, lock
+    def __init__(self, idle_s: float = 0.0, *, task: Task | None = None, archive: Path | None = None) -> None:
+        """`idle_s`: how long it waits for another job; 0 is for listing only. `task`: one that this process serves
+        already, and beyond the writing; None opens and serves the brief's own, with its problem in `archive`."""
+        self._idle_s, self._task, self._archive = idle_s, task, archive
         self.confirming: list[Job] = []
         """Jobs that asked for the end of the search, which confirms. Whoever made the writer answers them."""
         self.served = False
@@ -43,7 +42,7 @@ class AgentWriter:
     async def write(self, brief: Brief, bench: Bench) -> None:
         with TaskStore() as store:
             task = self._task or store.open_task(brief.problem, brief.target, (), self._archive)
-            with store.serving(task, self._lock):
+            with nullcontext() if self._task else store.serving(task):
                 self.served = True
                 await self._serve(store, task, bench)
 
