@@ -5,6 +5,7 @@ import math
 import sys
 import types
 from collections.abc import Mapping
+from typing import cast
 
 import pytest
 import torch
@@ -407,7 +408,7 @@ def test_what_a_group_reads_by_way_of_a_borrowed_node_is_written() -> None:
 
     def block(m: Of, x: Tensor) -> Tensor:
         y = F.relu(F.layer_norm(x, (48,)))
-        second = torch.mm(y.view(-1, 48), m.get_parameter("weight")).view_as(y)
+        second = torch.mm(y.view(-1, 48), cast(Tensor, m.weight)).view_as(y)
         return F.max_pool2d(y + F.layer_norm(second, (48,)), 2)
 
     verify(Of(block, weight=torch.randn(48, 48) / 7), torch.randn(2, 3, 40, 48))
