@@ -84,7 +84,8 @@ def test_row_kernel(rows: int, cols: int, type: ScalarType) -> None:
     expected = torch.softmax(x.double() + bias.double(), -1)
     for plan in (Plan(), Plan(keep_row=False, interleave=1, grain_elements=1), Plan(keep_from=1, stream_bytes=1)):
         out, best = run_softmax(scheduled(nest(fusion), plan), x, bias)
-        tolerance = 4 * torch.finfo(dtype).eps
+        # In float64 what is expected is no more exact than the result: both add up the row.
+        tolerance = (32 if dtype is torch.float64 else 4) * torch.finfo(dtype).eps
         torch.testing.assert_close(out.double(), expected, rtol=tolerance, atol=tolerance * 1e-3)
         torch.testing.assert_close(best.double(), (x.double() + bias.double()).amax(-1), rtol=tolerance, atol=tolerance)
 
