@@ -4,6 +4,9 @@ Each unit of the resource is a physical device, and one judge has it at a time, 
 A node that is lost takes its judge with it; the candidate it had is judged by another.
 """
 
+# Ray is an extra, and the check runs without it.
+# pyright: reportMissingImports=false
+
 import os
 import queue
 import threading
