@@ -76,3 +76,18 @@ def test_a_bundle_is_judged_again(call, net: Path, tmp_path: Path, monkeypatch: 
     assert code == 2 and "--trust" in err
     code, _, _ = call("judge", "--replay", str(bundle), "--target", "null", "--baselines", "", "--trust")
     assert code == 0
+
+
+@pytest.mark.parametrize("damage", ["packed", "signature", "cut"])
+def test_a_damaged_bundle_is_told(call, net: Path, tmp_path: Path, damage: str) -> None:
+    bundle = tmp_path / "out.zip"
+    with zipfile.ZipFile(bundle, "w", zipfile.ZIP_DEFLATED) as held:
+        held.writestr("artifact/artifact.json", json.dumps({"format": 1, "problem": []}))
+        held.writestr("artifact/reference.py", net.read_text())
+        held.writestr("artifact/signature", b"\xff\xfe" if damage == "signature" else b"0")
+    if damage == "packed":
+        data = bytearray(bundle.read_bytes())
+        data[60:80] = bytes(20)
+        bundle.write_bytes(data)
+    code, _, err = call("judge", "--replay", str(bundle), *(["--trust"] if damage == "cut" else []))
+    assert code == 2 and "out.zip" in err and "Traceback" not in err

@@ -96,3 +96,26 @@ def test_wrong_files(tmp_path: Path, name: str, text: str, message: str) -> None
     (tmp_path / name).write_text(text)
     with pytest.raises(UsageError, match=message):
         read_launches(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"threads": True},
+        {"group_memory": [1]},
+        {"constants": 3},
+        {"arguments": 7},
+        {"arguments": [{"shape": [-1]}]},
+        {"arguments": [{"shape": "ab"}]},
+        {"arguments": [{"shape": [1 << 60]}]},
+        {"arguments": [{"shape": [2], "fill": "normal", "seed": "x"}]},
+        {"arguments": [{"shape": [2], "tolerance": "wide"}]},
+        {"arguments": [{"value": [[1], [2, 3]]}]},
+        {"arguments": [{"value": "much", "dtype": "int32"}]},
+        {"arguments": [{"shape": [2], "expect": 5}]},
+    ],
+    ids=str,
+)
+def test_values_of_another_type_are_told(tmp_path: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="launch"):
+        read_launches(written(tmp_path, **changes))

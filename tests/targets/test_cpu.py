@@ -126,7 +126,7 @@ def test_a_disturbed_measurement_is_made_again_when_it_is_quiet(
     for load, expected in ((9.0, 1), (9.0, 1), (0.0, 2), (9.0, 2), (0.0, 2)):
         monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
         cpu.facts.cache_clear()
-        cpu.facts()
+        assert cpu.facts().disturbed == (expected == 1)
         assert len(made) == expected
     cpu.facts.cache_clear()
     next((tmp_path / "devices").glob("*.json")).write_text("{}")

@@ -1,12 +1,15 @@
 """What is the whole process's: changes are seen, told in a sentence, and put back."""
 
+import gc
 import os
 import random
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from torch.overrides import TorchFunctionMode
@@ -35,6 +38,14 @@ def steer() -> None:
     os.environ["OMP_WAIT_POLICY"] = "ACTIVE"
 
 
+def rewrite_softmax() -> None:
+    torch.nn.functional.softmax.__code__ = (lambda input, dim=None, _stacklevel=3, dtype=None: input).__code__
+
+
+def widen_layer_norm() -> None:
+    torch.nn.functional.layer_norm.__defaults__ = (None, None, 0.5)
+
+
 CHANGES: list[tuple[Callable[[], object], str]] = [
     (lambda: torch.set_num_threads(torch.get_num_threads() + 1), "torch.get_num_threads() was"),
     (
@@ -55,6 +66,16 @@ CHANGES: list[tuple[Callable[[], object], str]] = [
     (hook_all, "hooks on all modules was 0 and is 1"),
     (replace_relu, "torch.nn.functional.relu was replaced"),
     (shadow_add, "torch.Tensor.add was replaced"),
+    (rewrite_softmax, "torch.nn.functional.softmax was given other code or defaults"),
+    (widen_layer_norm, "torch.nn.functional.layer_norm was given other code or defaults"),
+    (lambda: setattr(torch, "pi", 3.0), "torch.pi was replaced"),
+    (lambda: setattr(torch, "float64", torch.float32), "torch.float64 was replaced"),
+    (lambda: setattr(torch.autograd, "grad", print), "torch.autograd.grad was replaced"),
+    (lambda: torch.backends.cuda.enable_flash_sdp(False), "torch.backends.cuda.flash_sdp_enabled() was True"),
+    (lambda: numpy.random.seed(0), "NumPy's random state"),
+    (lambda: numpy.seterr(over="raise"), "numpy.geterr()"),
+    (lambda: signal.signal(signal.SIGINT, signal.SIG_IGN), "what Ctrl-C does"),
+    (gc.disable, "gc.isenabled() was True and is False"),
     (steer, "variables that steer libraries changed: OMP_WAIT_POLICY"),
 ]
 

@@ -9,6 +9,7 @@ The secret cases are not in it: whoever judges again draws new ones, which nobod
 
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 
 from kernelwright.deploy.artifact import read_artifact, save_artifact
@@ -42,13 +43,18 @@ def read(path: Path, *, trust: bool) -> tuple[Problem, Entry]:
                 if sum(item.file_size for item in bundle.infolist()) > _LARGEST:
                     raise UsageError(f"{path} holds more than a bundle does")
                 bundle.extractall(folder)  # which keeps names inside the folder
-        except (OSError, zipfile.BadZipFile) as error:
+        except (
+            OSError,
+            zipfile.BadZipFile,
+            zlib.error,
+            RuntimeError,
+        ) as error:  # RuntimeError: encrypted
             raise UsageError(f"cannot read the bundle {path}: {error}") from error
         try:
             return read_artifact(Path(folder) / "artifact", trust)
         except ArtifactError as error:
             if trust:
-                raise
+                raise UsageError(f"{path}: {str(error).replace(folder, 'its')}") from error
             raise UsageError(
                 f"{path} was not made on this machine, or was changed since; its reference runs without a sandbox: "
                 "read artifact/reference.py in it, then pass --trust"

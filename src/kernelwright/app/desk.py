@@ -6,6 +6,7 @@ starts when a job waits for it, and ends when no agent has asked for a while.
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -109,13 +110,16 @@ class Desk:
     ) -> Candidate:
         """The candidate of these files by name, among them `model.py`. Raises UsageError."""
         for name in texts:
-            if Path(name).name != name or name in ("", ".", ".."):
-                raise UsageError(f"a candidate's files have plain names, as model.py; {name!r} is none")
+            if not re.fullmatch(r"\w[\w.-]{0,99}", name):
+                raise UsageError(f"a candidate's files have plain names, as model.py; {name[:100]!r} is none")
         if "model.py" not in texts:
             raise UsageError(f"a candidate needs a file model.py with class ModelNew; given: {', '.join(texts)}")
         with tempfile.TemporaryDirectory(prefix="kernelwright-agent-") as folder:
             for name, text in texts.items():
-                (Path(folder) / name).write_text(text, encoding="utf-8")
+                try:
+                    (Path(folder) / name).write_text(text, encoding="utf-8")
+                except UnicodeEncodeError as error:
+                    raise UsageError(f"{name} is no text: {error}") from None
             candidate = self.read(task_name, Path(folder) / "model.py", agent, note)
         return replace(candidate, label=label)
 

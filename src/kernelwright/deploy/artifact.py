@@ -74,7 +74,7 @@ def read_artifact(path: str | Path, trust: bool = False) -> tuple[Problem, Entry
         sources = tuple(
             SourceFile(file.path, (path / "sources" / _plain_name(file.path)).read_text()) for file in bare.sources
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArtifactError(f"{path} is damaged: {error}") from error
     candidate = replace(bare, sources=sources)
     if (candidate.digest, problem.digest) != (verdict.candidate, verdict.problem):
@@ -98,10 +98,10 @@ def _sign(folder: Path) -> str:
 
 def _signed_here(folder: Path) -> bool:
     try:
-        given = (folder / "signature").read_text().strip()
+        given = (folder / "signature").read_bytes().strip()
     except OSError:
         return False
-    return hmac.compare_digest(given, _sign(folder))
+    return hmac.compare_digest(given, _sign(folder).encode())
 
 
 def _key() -> bytes:

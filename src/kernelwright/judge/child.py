@@ -259,7 +259,8 @@ class _Stand:
         with torch.no_grad():
             for call, slots in zip(asked, self._slots, strict=False):
                 leaves, template = flatten(results[call], _is_tensor)
-                if template == order.template and all(map(_fits, leaves, order.shapes, order.dtypes)):
+                fit = template == order.template and all(map(_fits, leaves, order.shapes, order.dtypes))
+                if fit and all(map(_plain, leaves)):
                     for leaf, slot in zip(leaves, slots, strict=True):
                         slot.copy_(leaf)
                 else:
@@ -327,7 +328,7 @@ def _declared(result: Any, arguments: tuple[list[Any], dict[str, Any]], module: 
     for index, leaf in enumerate(leaves):
         described.append(
             {
-                "kind": type(leaf).__name__,
+                "kind": _kind(leaf),
                 "dtype": str(leaf.dtype).removeprefix("torch."),
                 "shape": list(leaf.shape),
                 "stride": list(leaf.stride()) if _dense(leaf) else [],
@@ -338,6 +339,18 @@ def _declared(result: Any, arguments: tuple[list[Any], dict[str, Any]], module: 
             }
         )
     return {"template": template, "tensors": described}
+
+
+def _plain(leaf: Any) -> bool:
+    """Whether it computes nothing when it is copied, as a subclass may. A class is asked for itself: any may be called
+    Tensor."""
+    import torch
+
+    return type(leaf) in (torch.Tensor, torch.nn.Parameter)
+
+
+def _kind(leaf: Any) -> str:
+    return type(leaf).__name__ if _plain(leaf) else f"{type(leaf).__module__}.{type(leaf).__qualname__}"
 
 
 def _dense(tensor: Any) -> bool:

@@ -113,6 +113,8 @@ class Evidence:
     """The fastest baseline's median beside it, and ..."""
     baseline_single_us: float | None = None
     """... that baseline's call on its own."""
+    floor_disturbed: bool = False
+    """Whether the device's bandwidth was measured while other work ran, so that the floor may be too high."""
     floor_us: float = 0.0
     """The least time in which the bytes that matter can be moved."""
     floor_bytes: int = 0

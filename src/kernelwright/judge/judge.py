@@ -371,7 +371,7 @@ class Judge:
         if floor > mine.timing.median_us:
             most = physics.needed_bytes(self._reference.run, leaves)
             floor = physics.floor_us(most, facts)
-        hearing.evidence = replace(hearing.evidence, floor_us=floor, floor_bytes=most)
+        hearing.evidence = replace(hearing.evidence, floor_us=floor, floor_bytes=most, floor_disturbed=facts.disturbed)
 
     def _inputs(self) -> Fresh:
         leaves, _ = self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))

@@ -80,6 +80,13 @@ def read_launches(path: Path) -> tuple[Launch, ...]:
 
 def launch_of(written: Any, folder: Path, place: str) -> Launch:
     """The launch that a JSON object describes. `place` names it in messages. Raises UsageError."""
+    try:
+        return _launch(written, folder, place)
+    except (TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:  # a value of another type
+        raise UsageError(f"{place} cannot be read: {error}") from None
+
+
+def _launch(written: Any, folder: Path, place: str) -> Launch:
     _only(written, _LAUNCH_KEYS, place)
     group_size = _sides(written.get("group_size", [1]), f"{place}: group_size")
     if ("threads" in written) == ("groups" in written):
@@ -159,11 +166,7 @@ def _load(path: Path, place: str) -> np.ndarray:
 
 def _sides(written: Any, place: str) -> tuple[int, ...]:
     sides = [written] if isinstance(written, int) else written
-    if (
-        not isinstance(sides, Sequence)
-        or not 1 <= len(sides) <= 3
-        or not all(isinstance(n, int) and n > 0 for n in sides)
-    ):
+    if not isinstance(sides, Sequence) or not 1 <= len(sides) <= 3 or not all(type(n) is int and n > 0 for n in sides):
         raise UsageError(f"{place} is one to three positive numbers, not {written!r}")
     return tuple(sides)
 

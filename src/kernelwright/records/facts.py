@@ -29,6 +29,8 @@ class Facts:
     """Measured bandwidth of all threads for data that fits each of `cache_bytes`."""
     peak_gflops: tuple[tuple[str, float], ...] = ()
     """By dtype."""
+    disturbed: bool = False
+    """Whether other work ran while it was measured: then all of it may be too low, several times over."""
 
 
 @dataclass(frozen=True)

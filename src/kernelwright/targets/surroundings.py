@@ -11,17 +11,21 @@ Read with functions looked up before any candidate was: one that replaces a gett
 
 import builtins
 import gc
+import logging
 import math
 import os
+import pickle
 import random
+import signal
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from types import ModuleType
+from operator import is_not
+from types import FunctionType, ModuleType
 from typing import Any, Self
 
 
@@ -52,16 +56,24 @@ class Surroundings:
 
     values: tuple[tuple[_Setting, Any], ...]
     names: tuple[tuple[str, Any, dict[str, Any], int], ...]
-    """(what it is called, the module or class, the functions and classes it held, how many names in all)."""
+    """(what it is called, the module or class, the functions, classes and constants it held, how many names in all)."""
+    insides: tuple[tuple[str, FunctionType, tuple[Any, ...]], ...]
+    """(what it is called, a function written in Python, its code and defaults)."""
     compiler: bool
     """Whether torch's own compiler was imported already; its import replaces some of torch's functions."""
 
     @classmethod
     def now(cls) -> Self:
         """As things stand."""
-        return cls(
-            tuple((setting, _read(setting)) for setting in _settings()), tuple(_held()), _COMPILER in sys.modules
+        names = tuple(_held())
+        insides = tuple(
+            (f"{owner}.{name}", value, _inside(value))
+            for owner, _, held, _ in names
+            for name, value in held.items()
+            if isinstance(value, FunctionType)
         )
+        values = tuple((setting, _read(setting)) for setting in _settings())
+        return cls(values, names, insides, _COMPILER in sys.modules)
 
     def changes(self) -> tuple[Change, ...]:
         """What is otherwise now; nothing is put back."""
@@ -70,15 +82,25 @@ class Surroundings:
             for setting, before in self.values
             if (now := _read(setting)) != before
         ]
-        return (*found, *(Change(f"{owner}.{name} was replaced", True) for owner, _, name, _ in self._replaced()))
+        found += [Change(f"{owner}.{name} was replaced", True) for owner, _, name, _ in self._replaced()]
+        found += [Change(f"{name} was given other code or defaults", True) for name, _, _ in self._rewritten()]
+        return tuple(found)
 
     def restore(self) -> None:
         """Puts back what can be put back."""
         for _, holder, name, value in list(self._replaced()):
             setattr(holder, name, value)
+        for _, function, inside in list(self._rewritten()):
+            for name, value in zip(_INSIDES, inside, strict=True):
+                setattr(function, name, value)
         for setting, before in self.values:
             if setting.write and _read(setting) != before:
                 setting.write(before)
+
+    def _rewritten(self) -> Iterator[tuple[str, FunctionType, tuple[Any, ...]]]:
+        for name, function, inside in self.insides:
+            if any(map(is_not, _inside(function), inside)):
+                yield name, function, inside
 
     def _replaced(self) -> Iterator[tuple[str, Any, str, Any]]:
         imported = not self.compiler and _COMPILER in sys.modules
@@ -93,6 +115,10 @@ class Surroundings:
                     above = next((vars(base)[name] for base in holder.__mro__[1:] if name in vars(base)), None)
                     if callable(above) and above is not found[name]:
                         yield owner, holder, name, above
+
+
+def _inside(function: FunctionType) -> tuple[Any, ...]:
+    return tuple(getattr(function, name) for name in _INSIDES)
 
 
 @contextmanager
@@ -128,6 +154,7 @@ def _short(value: Any) -> str:
 
 @cache
 def _settings() -> tuple[_Setting, ...]:
+    import numpy
     import torch
 
     core = torch._C
@@ -144,6 +171,11 @@ def _settings() -> tuple[_Setting, ...]:
         _Setting("torch.is_grad_enabled()", torch.is_grad_enabled, torch._C._set_grad_enabled),
         _Setting("torch.is_inference_mode_enabled()", torch.is_inference_mode_enabled),
         _Setting("autocast", _autocast, _set_autocast),
+        _Setting(
+            "gradients by several threads",
+            core._is_multithreading_enabled,
+            torch.autograd.set_multithreading_enabled,
+        ),
         _Setting("anomaly detection", torch.is_anomaly_enabled, torch.set_anomaly_enabled),
         _Setting(
             "deterministic algorithms",
@@ -181,6 +213,10 @@ def _settings() -> tuple[_Setting, ...]:
             "torch's random state", lambda: torch.get_rng_state().numpy().tobytes(), _set_torch_state, shown=False
         ),
         _Setting("Python's random state", random.getstate, random.setstate, shown=False),
+        _Setting("NumPy's random state", _numpy_state, _set_numpy_state, shown=False),
+        _Setting("numpy.geterr()", numpy.geterr, lambda was: numpy.seterr(**was)),
+        _Setting("what Ctrl-C does", lambda: signal.getsignal(signal.SIGINT), _set_interrupt),
+        _Setting("what is logged at all", lambda: logging.root.manager.disable, logging.disable, matters=False),
         _Setting(
             "small numbers (subnormal ones are kept: 1)", _subnormal, lambda was: torch.set_flush_denormal(not was)
         ),
@@ -189,6 +225,7 @@ def _settings() -> tuple[_Setting, ...]:
         _Setting("sys.getrecursionlimit()", sys.getrecursionlimit, sys.setrecursionlimit, matters=False),
         _Setting("sys.gettrace()", sys.gettrace, sys.settrace),
         _Setting("sys.getprofile()", sys.getprofile, sys.setprofile),
+        _Setting("gc.isenabled()", gc.isenabled, lambda was: gc.enable() if was else gc.disable()),
         _Setting("gc.get_threshold()", gc.get_threshold, lambda was: gc.set_threshold(*was)),
         _Setting("the working directory", os.getcwd, os.chdir),
         _Setting("the process's priority", lambda: os.getpriority(os.PRIO_PROCESS, 0)),
@@ -220,6 +257,14 @@ def _settings() -> tuple[_Setting, ...]:
     if hasattr(core, "_get_fp32_precision_getter"):
         for backend, operator in (("cuda", "matmul"), ("cuda", "conv"), ("cuda", "rnn"), *_MKLDNN):
             found.append(_precision(backend, operator))
+    for kind in ("flash", "math", "mem_efficient", "cudnn"):
+        found.append(
+            _Setting(
+                f"torch.backends.cuda.{kind}_sdp_enabled()",
+                getattr(core, f"_get_{kind}_sdp_enabled"),
+                getattr(core, f"_set_sdp_use_{kind}"),
+            )
+        )
     for name in _FLAGS:
         found.append(
             _Setting(f"torch's flag {name}", getattr(core, f"_get_{name}"), getattr(core, f"_set_{name}", None))
@@ -279,6 +324,23 @@ def _set_torch_state(was: bytes) -> None:
     torch.set_rng_state(torch.frombuffer(bytearray(was), dtype=torch.uint8))
 
 
+def _numpy_state() -> bytes:
+    import numpy
+
+    return pickle.dumps(numpy.random.get_state(legacy=True))
+
+
+def _set_numpy_state(was: bytes) -> None:
+    import numpy
+
+    numpy.random.set_state(pickle.loads(was))
+
+
+def _set_interrupt(was: Any) -> None:
+    with suppress(ValueError):  # only the main thread may
+        signal.signal(signal.SIGINT, was)
+
+
 def _function_modes() -> int:
     import torch
 
@@ -336,7 +398,7 @@ def _overridden_among(count: int, known: int) -> frozenset[str]:
     import torch
 
     return frozenset(
-        name for name in torch.library._impls if name.startswith("aten/") and name.rpartition("/")[2] in _COMPUTING
+        name for name in torch.library._impls if name.startswith("aten/") and name.rpartition("/")[2] not in _OF_TORCH
     )
 
 
@@ -377,12 +439,16 @@ def _held() -> Iterator[tuple[str, Any, dict[str, Any], int]]:
     """Functions and classes of the modules a candidate, its user and the judge call by name, and of their classes."""
     for name, module in list(sys.modules.items()):
         if isinstance(module, ModuleType) and _watched(name):
-            found = {key: value for key, value in vars(module).items() if callable(value) and key != _FOLLOWS}
+            found = {key: value for key, value in vars(module).items() if _holds(value) and key != _FOLLOWS}
             yield name, module, found, 0
             for key, value in found.items():
                 if isinstance(value, type) and value.__module__ == name:
                     methods = {part: body for part, body in vars(value).items() if callable(body) or _wrapped(body)}
                     yield f"{name}.{key}", value, methods, len(vars(value))
+
+
+def _holds(value: Any) -> bool:
+    return callable(value) or type(value).__name__ in _CONSTANTS
 
 
 @cache
@@ -394,16 +460,24 @@ def _wrapped(value: Any) -> bool:
     return isinstance(value, (staticmethod, classmethod, property))
 
 
-_COMPUTING = frozenset({
-    "CPU", "CUDA", "MPS", "XPU", "Autograd", "AutogradCPU", "AutogradCUDA", "AutogradMPS", "CompositeImplicitAutograd",
-    "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "AutocastCPU", "AutocastCUDA",
-})  # fmt: skip
+# The dispatch keys for which torch itself registers kernels in Python, as its modules are imported.
+_OF_TORCH = frozenset({"Meta", "FuncTorchBatched", "FuncTorchBatchedDecomposition", "FuncTorchVmapMode"})
 # torch itself has it follow the default dtype.
 _FOLLOWS = "Storage"
 _COMPILER = "torch._dynamo"
+_INSIDES = ("__code__", "__defaults__", "__kwdefaults__")
+_CONSTANTS = ("dtype", "layout", "memory_format", "float")
 _MODULES = frozenset({
     builtins.__name__, time.__name__, gc.__name__, os.__name__, math.__name__, random.__name__, "json", "pickle",
     "socket", "numpy", "torch", "torch.functional", "torch._tensor", "torch._C", "torch._C._nn", "torch._C._linalg",
     "torch.random", "torch.testing", "torch.linalg", "torch.special", "torch.fft", "torch.overrides", "torch.jit",
 })  # fmt: skip
-_PREFIXES = ("torch.nn.functional", "torch.nn.modules", "torch.nn.init", "torch.nn.parameter", "kernelwright")
+_PREFIXES = (
+    "torch.autograd",
+    "torch.optim",
+    "torch.nn.functional",
+    "torch.nn.modules",
+    "torch.nn.init",
+    "torch.nn.parameter",
+    "kernelwright",
+)

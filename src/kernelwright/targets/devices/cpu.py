@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -26,13 +27,13 @@ def facts() -> Facts:
     with alone(path.with_suffix(".lock")):
         quiet = os.getloadavg()[0] < 0.5 * described.threads
         remembered = _recall(path)
-        if remembered and (remembered[1] or not quiet):
-            return remembered[0]
+        if remembered and not (remembered.disturbed and quiet):
+            return remembered
         from kernelwright.targets.devices.measure import measured
 
-        result = measured(described)
+        result = replace(measured(described), disturbed=not quiet)
         partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps({"quiet": quiet, "facts": encode(result)}, indent=1))
+        partial.write_text(json.dumps(encode(result), indent=1))
         partial.replace(path)
         return result
 
@@ -114,11 +115,10 @@ def _caches(root: Path) -> tuple[int, ...]:
     return tuple(size for _, size in sorted(sizes.items()))
 
 
-def _recall(path: Path) -> tuple[Facts, bool] | None:
-    """The remembered facts, and whether the machine was quiet when they were measured."""
+def _recall(path: Path) -> Facts | None:
+    """The remembered facts."""
     try:
-        record = json.loads(path.read_text())
-        return decode(Facts, record["facts"]), record["quiet"]
+        return decode(Facts, json.loads(path.read_text()))
     except FileNotFoundError:
         return None
     except (TypeError, ValueError, KeyError):  # of an older version, or cut off
