@@ -50,7 +50,9 @@ def test_kill_9_loses_at_most_what_is_in_flight(tmp_path: Path) -> None:
         judged = store.verdicts()
         assert not killed.finished and len(judged) >= 2
         assert {verdict.status for verdict in judged} == {Status.PASSED}
-        before = {verdict.candidate for verdict in judged}
+        entries = store.outcome(killed.id).entries
+        before = {entry.candidate.digest for entry in entries if entry.candidate.writer in ("eager", "algebra")}
+        assert before
 
     second = subprocess.run(
         [*command, "eager,algebra"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
@@ -61,6 +63,7 @@ def test_kill_9_loses_at_most_what_is_in_flight(tmp_path: Path) -> None:
         assert [run.finished for run in store.runs()] == [True, False]
         entries = store.outcome(store.runs()[0].id).entries
         assert before <= {entry.candidate.digest for entry in entries}
+        assert {verdict.digest for verdict in judged} <= {verdict.digest for verdict in store.verdicts()}
 
 
 def wait_for(condition, within_s: float = PATIENCE_S) -> None:

@@ -23,6 +23,7 @@ from kernelwright.judge import frames, ledger
 from kernelwright.judge.arena import Block, ChildArena, Place
 from kernelwright.records import Build, BuildRequest, Candidate, Problem, decode, encode, flatten, unflatten
 from kernelwright.sandbox import Limits, confine
+from kernelwright.targets.names import Names
 from kernelwright.targets.surroundings import Surroundings
 
 _CHANGES = 100
@@ -118,8 +119,8 @@ class _Broker:
         raise MissingError(answer["message"]) if kind is MissingError else CompileError(answer["message"])
 
 
-def main(channel: socket.socket) -> None:
-    """Serves orders until the judge closes the channel."""
+def main(channel: socket.socket, names: Names | None = None) -> None:
+    """Serves orders until the judge closes the channel. `names`: as the forkserver looked them up."""
     module: Any = None
     arena: ChildArena | None = None
     problem: Problem | None = None
@@ -144,7 +145,7 @@ def main(channel: socket.socket) -> None:
                 problem = order.problem
                 gc.disable()  # nothing is collected while a clock runs
                 make = _constructor(order, _Broker(channel))
-                before = Surroundings.now()
+                before = Surroundings.now(names)
                 module = make()
                 # What is there now stays; the collection after each window then looks at that window's remains only.
                 gc.collect()
@@ -350,7 +351,8 @@ def _plain(leaf: Any) -> bool:
 
 
 def _kind(leaf: Any) -> str:
-    return type(leaf).__name__ if _plain(leaf) else f"{type(leaf).__module__}.{type(leaf).__qualname__}"
+    name = type(leaf).__name__
+    return f"{name} of its own" if name in ("Tensor", "Parameter") and not _plain(leaf) else name
 
 
 def _dense(tensor: Any) -> bool:

@@ -14,6 +14,7 @@ import struct
 import sys
 
 from kernelwright.judge import child, frames
+from kernelwright.targets.names import Names
 
 _ENDS = 3
 """Files that come with a request: the child's channel, its log, and the pipe on which its end is told."""
@@ -23,6 +24,7 @@ def main(descriptor: int) -> None:
     """Serves requests on the socket `descriptor` until the judge closes its end."""
     asked = socket.socket(fileno=descriptor)
     _import_ahead()
+    names = Names.now()
     gc.collect()
     gc.freeze()  # keeps the collector from touching, and so copying, pages shared with the children
     woken, wake = os.pipe()
@@ -44,7 +46,7 @@ def main(descriptor: int) -> None:
                 _, files = frames.receive(asked)
                 if len(files) != _ENDS:
                     return
-                pid = _bear(asked, files, [woken, wake, *living.values()])
+                pid = _bear(asked, files, [woken, wake, *living.values()], names)
                 living[pid] = files[2]
                 os.close(files[0])
                 os.close(files[1])
@@ -56,7 +58,7 @@ def main(descriptor: int) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _bear(asked: socket.socket, files: list[int], foreign: list[int]) -> int:
+def _bear(asked: socket.socket, files: list[int], foreign: list[int], names: Names) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -71,7 +73,7 @@ def _bear(asked: socket.socket, files: list[int], foreign: list[int]) -> int:
         os.dup2(files[1], 1)
         os.dup2(files[1], 2)
         os.close(files[1])
-        child.main(socket.socket(fileno=files[0]))
+        child.main(socket.socket(fileno=files[0]), names)
         code = 0
     finally:
         # No interpreter shutdown, whatever happened: it would run the candidate's destructors, and unwinding into the

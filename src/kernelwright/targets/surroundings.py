@@ -9,7 +9,6 @@ the processor, random states, the functions behind well-known names.
 Read with functions looked up before any candidate was: one that replaces a getter is found to have replaced it.
 """
 
-import builtins
 import gc
 import logging
 import math
@@ -18,15 +17,14 @@ import pickle
 import random
 import signal
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from operator import is_not
-from types import FunctionType, ModuleType
 from typing import Any, Self
+
+from kernelwright.targets.names import Names
 
 
 @dataclass(frozen=True)
@@ -55,25 +53,13 @@ class Surroundings:
     """All of it at one moment. See the top of this file."""
 
     values: tuple[tuple[_Setting, Any], ...]
-    names: tuple[tuple[str, Any, dict[str, Any], int], ...]
-    """(what it is called, the module or class, the functions, classes and constants it held, how many names in all)."""
-    insides: tuple[tuple[str, FunctionType, tuple[Any, ...]], ...]
-    """(what it is called, a function written in Python, its code and defaults)."""
-    compiler: bool
-    """Whether torch's own compiler was imported already; its import replaces some of torch's functions."""
+    names: Names
 
     @classmethod
-    def now(cls) -> Self:
-        """As things stand."""
-        names = tuple(_held())
-        insides = tuple(
-            (f"{owner}.{name}", value, _inside(value))
-            for owner, _, held, _ in names
-            for name, value in held.items()
-            if isinstance(value, FunctionType)
-        )
-        values = tuple((setting, _read(setting)) for setting in _settings())
-        return cls(values, names, insides, _COMPILER in sys.modules)
+    def now(cls, known: Names | None = None) -> Self:
+        """As things stand. `known`: names as they were looked up earlier, which saves time."""
+        names = Names.now(known)
+        return cls(tuple((setting, _read(setting)) for setting in _settings()), names)
 
     def changes(self) -> tuple[Change, ...]:
         """What is otherwise now; nothing is put back."""
@@ -82,43 +68,14 @@ class Surroundings:
             for setting, before in self.values
             if (now := _read(setting)) != before
         ]
-        found += [Change(f"{owner}.{name} was replaced", True) for owner, _, name, _ in self._replaced()]
-        found += [Change(f"{name} was given other code or defaults", True) for name, _, _ in self._rewritten()]
-        return tuple(found)
+        return (*found, *(Change(sentence, True) for sentence in self.names.changes()))
 
     def restore(self) -> None:
         """Puts back what can be put back."""
-        for _, holder, name, value in list(self._replaced()):
-            setattr(holder, name, value)
-        for _, function, inside in list(self._rewritten()):
-            for name, value in zip(_INSIDES, inside, strict=True):
-                setattr(function, name, value)
+        self.names.restore()
         for setting, before in self.values:
             if setting.write and _read(setting) != before:
                 setting.write(before)
-
-    def _rewritten(self) -> Iterator[tuple[str, FunctionType, tuple[Any, ...]]]:
-        for name, function, inside in self.insides:
-            if any(map(is_not, _inside(function), inside)):
-                yield name, function, inside
-
-    def _replaced(self) -> Iterator[tuple[str, Any, str, Any]]:
-        imported = not self.compiler and _COMPILER in sys.modules
-        for owner, holder, held, count in self.names:
-            found = vars(holder)
-            for name, value in held.items():
-                now = found.get(name)
-                if now is not value and not (imported and _of_torch(now)):
-                    yield owner, holder, name, value
-            if len(found) != count and isinstance(holder, type):
-                for name in found.keys() - held.keys():
-                    above = next((vars(base)[name] for base in holder.__mro__[1:] if name in vars(base)), None)
-                    if callable(above) and above is not found[name]:
-                        yield owner, holder, name, above
-
-
-def _inside(function: FunctionType) -> tuple[Any, ...]:
-    return tuple(getattr(function, name) for name in _INSIDES)
 
 
 @contextmanager
@@ -427,57 +384,5 @@ def _set_environment(steering: bool, was: dict[str, str]) -> None:
     os.environ.update(was)
 
 
-def _of_torch(value: Any) -> bool:
-    """Whether its text is torch's own."""
-    import torch
-
-    code = getattr(value, "__code__", None)
-    return code is not None and code.co_filename.startswith(os.path.dirname(torch.__file__))
-
-
-def _held() -> Iterator[tuple[str, Any, dict[str, Any], int]]:
-    """Functions and classes of the modules a candidate, its user and the judge call by name, and of their classes."""
-    for name, module in list(sys.modules.items()):
-        if isinstance(module, ModuleType) and _watched(name):
-            found = {key: value for key, value in vars(module).items() if _holds(value) and key != _FOLLOWS}
-            yield name, module, found, 0
-            for key, value in found.items():
-                if isinstance(value, type) and value.__module__ == name:
-                    methods = {part: body for part, body in vars(value).items() if callable(body) or _wrapped(body)}
-                    yield f"{name}.{key}", value, methods, len(vars(value))
-
-
-def _holds(value: Any) -> bool:
-    return callable(value) or type(value).__name__ in _CONSTANTS
-
-
-@cache
-def _watched(name: str) -> bool:
-    return name in _MODULES or name.startswith(_PREFIXES)
-
-
-def _wrapped(value: Any) -> bool:
-    return isinstance(value, (staticmethod, classmethod, property))
-
-
 # The dispatch keys for which torch itself registers kernels in Python, as its modules are imported.
 _OF_TORCH = frozenset({"Meta", "FuncTorchBatched", "FuncTorchBatchedDecomposition", "FuncTorchVmapMode"})
-# torch itself has it follow the default dtype.
-_FOLLOWS = "Storage"
-_COMPILER = "torch._dynamo"
-_INSIDES = ("__code__", "__defaults__", "__kwdefaults__")
-_CONSTANTS = ("dtype", "layout", "memory_format", "float")
-_MODULES = frozenset({
-    builtins.__name__, time.__name__, gc.__name__, os.__name__, math.__name__, random.__name__, "json", "pickle",
-    "socket", "numpy", "torch", "torch.functional", "torch._tensor", "torch._C", "torch._C._nn", "torch._C._linalg",
-    "torch.random", "torch.testing", "torch.linalg", "torch.special", "torch.fft", "torch.overrides", "torch.jit",
-})  # fmt: skip
-_PREFIXES = (
-    "torch.autograd",
-    "torch.optim",
-    "torch.nn.functional",
-    "torch.nn.modules",
-    "torch.nn.init",
-    "torch.nn.parameter",
-    "kernelwright",
-)
