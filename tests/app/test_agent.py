@@ -160,6 +160,8 @@ def test_a_problem_that_cannot_be_judged_fails_its_jobs(place: Path, net: Path) 
     [
         (["task", "nowhere.py:Net", "--target", "null"], "there is no file nowhere.py"),
         (["submit", "none", "{right}"], "no task is called 'none'"),
+        (["submit", "", "{right}"], "no task is called ''"),
+        (["search", "none", "--status", "nonsense"], "no status is called 'nonsense'"),
         (["result", "j0"], "no job is called 'j0'"),
         (["profile", "abc"], "no candidate is called 'abc'"),
     ],

@@ -20,7 +20,7 @@ from typing import Any
 from kernelwright.app.judge import read_candidate
 from kernelwright.archive import Archive, open_archive
 from kernelwright.errors import KernelwrightError, UnknownNameError, UsageError
-from kernelwright.records import Candidate, Entry, Outcome, Parent, Problem, Verdict, Weight, strict
+from kernelwright.records import Candidate, Entry, Outcome, Parent, Problem, Status, Verdict, Weight, strict
 from kernelwright.report import verdict_json
 from kernelwright.search import select
 from kernelwright.writers.agent import AgentWriter
@@ -196,6 +196,8 @@ class Desk:
 
     def candidates(self, name: str, words: str = "", status: str = "") -> dict[str, Any]:
         """Candidates of the task whose writer, label, note or text holds all of `words`, newest first."""
+        if status and status.upper() not in Status.__members__:
+            raise UnknownNameError("status", status, [member.lower() for member in Status.__members__])
         task = self.store.task(name)
         archive = self.archive(task.archive)
         wanted = words.lower().split()

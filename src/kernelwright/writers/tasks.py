@@ -127,7 +127,7 @@ class TaskStore:
 
     def task(self, beginning: str) -> Task:
         """The task whose id begins so. Raises UnknownNameError, or UsageError where several do."""
-        found = [task for task in self.tasks() if task.id.startswith(beginning)]
+        found = [task for task in self.tasks() if beginning and task.id.startswith(beginning)]
         exact = [task for task in found if task.id == beginning]
         if len(found) == 1 or exact:
             return (exact or found)[0]
