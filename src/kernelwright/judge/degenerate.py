@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -99,7 +100,7 @@ def remember(found: Survey, key: str) -> None:
     """Keeps it in home()/surveys under `key`."""
     folder = home() / "surveys"
     folder.mkdir(parents=True, exist_ok=True)
-    made = folder / f"{key}.{os.getpid()}.tmp"
+    made = folder / f"{key}.{os.getpid()}.{threading.get_ident()}.tmp"  # two threads may survey one problem
     made.write_text(json.dumps(encode(found), indent=1))
     made.replace(folder / f"{key}.json")
 
