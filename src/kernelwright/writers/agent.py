@@ -76,5 +76,6 @@ async def _bring(job: Job, store: TaskStore, bench: Bench) -> None:
         else:
             verdict = await bench.submit(job.candidates[0])
             store.end(job, verdict.digest)
-    except KernelwrightError as error:  # the judge's own trouble: this agent is told, the others go on
-        store.end(job, str(error) or type(error).__name__, failed=True)
+    except Exception as error:  # the judge's own trouble, whatever it was: this agent is told, the others go on
+        ours = isinstance(error, KernelwrightError) and str(error)
+        store.end(job, str(error) if ours else f"the judge failed: {type(error).__name__}: {error}", failed=True)
