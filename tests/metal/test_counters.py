@@ -1,5 +1,10 @@
 """What is counted is what the kernel does: kernels whose traffic and work can be told by hand."""
 
+import ctypes
+import mmap
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -105,3 +110,25 @@ def test_exchanges_atomics_and_matrices(built: simt.Library) -> None:
     counters = counted(built, "adds")
     assert counters.atomics == THREADS and traffic(counters, "(n)").bytes_written == 4 * THREADS
     assert counted(built, "product").matrix_flops == SIMDS * 2 * 8 * 8 * 8
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
+def test_memory_behind_the_stacks_is_not_theirs(built: simt.Library) -> None:
+    """The arena of a group's threads ends before its alignment does: what the system maps behind it is seen, too."""
+    counted(built, "banks")  # makes the arena
+    spans = [line.split()[0].split("-") for line in Path("/proc/self/maps").read_text().splitlines()]
+    used, alignment = (1 << 20) + (1024 * 128 << 10), 256 << 20
+    arenas = {
+        int(low, 16) for low, high in spans if int(low, 16) % alignment == 0 and int(high, 16) - int(low, 16) >= used
+    }
+    assert arenas
+    kept = []
+    for _ in range(4000):  # the highest gap is taken first: fill up to one behind an arena
+        kept.append(mmap.mmap(-1, 16 << 20))
+        address = ctypes.addressof(ctypes.c_char.from_buffer(kept[-1]))
+        if address // alignment * alignment in arenas:
+            break
+    else:
+        pytest.skip("other mappings lie behind each arena")
+    kept.pop().close()
+    assert traffic(counted(built, "copy"), "(x)").bytes_read == 4 * THREADS

@@ -331,7 +331,7 @@ void count_request(const Request& request, u32 bytes) {
 
 bool in_arena_only(u64 address) {
   u64 memory = (u64)arena->memory;
-  return address - (u64)arena < kArenaBytes && address - memory >= kGroupMemoryBytes;
+  return address - (u64)arena < kUsedBytes && address - memory >= kGroupMemoryBytes;
 }
 
 bool there(u64 address) {

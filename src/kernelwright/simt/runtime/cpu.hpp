@@ -12,6 +12,7 @@ constexpr u32 kMaxArguments = 32;
 constexpr u64 kStackBytes = 128 << 10;
 constexpr u64 kGroupBytes = 1 << 20;   // what comes before the stacks: the Group, then dynamic group memory
 constexpr u64 kArenaBytes = 256 << 20;  // alignment of an arena; 1024 stacks and the Group lie within
+constexpr u64 kUsedBytes = kGroupBytes + kMaxThreads * kStackBytes;  // of it; anything may be mapped behind
 constexpr u64 kGroupMemoryBytes = 256 << 10;
 constexpr u32 kSlotBytes = 32;
 
@@ -79,7 +80,7 @@ struct Group {
   Simd simd[kMaxThreads / SIMT_WIDTH];
 };
 static_assert(sizeof(Group) + kGroupMemoryBytes <= kGroupBytes);
-static_assert(kGroupBytes + kMaxThreads * kStackBytes <= kArenaBytes);
+static_assert(kUsedBytes <= kArenaBytes);
 
 // What a worker thread owns: its arena, made by pool.cpp.
 struct Worker {

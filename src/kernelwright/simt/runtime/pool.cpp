@@ -55,12 +55,11 @@ bool provide(Worker& w) {
 #else
   constexpr int kPrivate = 0x4022;  // anonymous, without reserve
 #endif
-  constexpr u64 kUsed = kGroupBytes + u64(kMaxThreads) * kStackBytes;
   char* p = (char*)mmap(nullptr, 2 * kArenaBytes, kReadWrite, kPrivate, -1, 0);
   if (p == (char*)-1) return false;
   char* base = (char*)((u64(p) + kArenaBytes - 1) & ~(kArenaBytes - 1));
   if (base != p) munmap(p, u64(base - p));
-  munmap(base + kUsed, u64(p + 2 * kArenaBytes - base) - kUsed);
+  munmap(base + kUsedBytes, u64(p + 2 * kArenaBytes - base) - kUsedBytes);
   w.group = (Group*)base;
   return true;
 }
