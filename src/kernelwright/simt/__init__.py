@@ -4,6 +4,7 @@ A front end makes a Unit; build() compiles its entries; Library.launch() runs on
 Built with check=True or count=True it also tells what is wrong, and what it cost.
 """
 
+from kernelwright.simt.carried import carry, opened
 from kernelwright.simt.check import Fault, FaultKind
 from kernelwright.simt.compiling import build, verify
 from kernelwright.simt.counters import Counters
@@ -21,5 +22,7 @@ __all__ = [
     "Report",
     "Unit",
     "build",
+    "carry",
+    "opened",
     "verify",
 ]

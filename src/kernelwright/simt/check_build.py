@@ -18,9 +18,9 @@ from kernelwright.simt.unit import Entry, Unit
 from kernelwright.toolchain import clang
 from kernelwright.toolchain.features import arch
 
-__all__ = ["build_watched"]
+__all__ = ["TABLES", "build_watched", "watched_library"]
 
-_TABLES = "tables.json"
+TABLES = "tables.json"
 _TOLD = ("-g1", "-fdebug-compilation-dir=/-", "-DSIMT_WATCH")
 """Lines for each instruction. Clang cuts from paths what they share with its own folder: this one shares nothing."""
 _OPTIMISED = ("-O1", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops")
@@ -41,16 +41,22 @@ def build_watched(unit: Unit, entries: Sequence[Entry], *, check: bool, count: b
         object_file = compiling.to_object(watched.text, folder, fibers=True, as_it_is=True)
         runtime = compiling.runtime_objects(unit.simd_width, watched=True)
         clang.link(object_file, folder / "library.so", system=sys.platform, arch=arch(), others=runtime)
-        Tables.of(watched).write(folder / _TABLES)
+        Tables.of(watched).write(folder / TABLES)
         for path in folder.iterdir():
-            if path.name not in ("library.so", _TABLES):
+            if path.name not in ("library.so", TABLES):
                 path.unlink()
         return {"log": log}, read
 
     stored = store.recall_or(key, make)
-    tables = Tables.read(stored.folder / _TABLES)
-    host = _WatchedHost(stored.folder / "library.so", tables, unit.simd_width, check=check, count=count)
-    return Library(entries, host, path=stored.folder / "library.so", cached=stored.cached, log=stored.record["log"])
+    return watched_library(stored.folder / "library.so", entries, unit.simd_width, stored, check=check, count=count)
+
+
+def watched_library(
+    path: Path, entries: Sequence[Entry], width: int, stored: store.Stored, *, check: bool, count: bool
+) -> Library:
+    """The entries in the watched shared library `path`, whose tables lie beside it."""
+    host = _WatchedHost(path, Tables.read(path.parent / TABLES), width, check=check, count=count)
+    return Library(entries, host, path=path, cached=stored.cached, log=stored.record["log"])
 
 
 @cache

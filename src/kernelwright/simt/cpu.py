@@ -139,12 +139,21 @@ def _log_buffer() -> Any:
     return ctypes.create_string_buffer(_LOG_BYTES)
 
 
+_pool_file: Path | None = None
+
+
+def use_pool(path: Path) -> None:
+    """Has this process take the library of worker threads from `path`; too late once it has one."""
+    global _pool_file
+    _pool_file = path
+
+
 @cache
 def pool() -> Any:
     """simt_pool_run(entry, launch, threads, name): runs a compiled entry on worker threads; 0 where they could run."""
     from kernelwright.simt.compiling import pool_library
 
-    function = ctypes.CDLL(str(pool_library())).simt_pool_run
+    function = ctypes.CDLL(str(_pool_file or pool_library())).simt_pool_run
     function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_char_p]
     function.restype = ctypes.c_int
     return function

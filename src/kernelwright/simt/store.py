@@ -12,7 +12,7 @@ from typing import Any
 from kernelwright.home import home
 from kernelwright.records.digest import digest_bytes
 
-_RECORD = "record.json"
+RECORD = "record.json"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def recall_or(key: str, make: Callable[[Path], tuple[Mapping[str, Any], Iterable
     try:
         record, read = make(work)
         record = {**record, "read": {str(path): digest_bytes(path.read_bytes()) for path in read}}
-        (work / _RECORD).write_text(json.dumps(record))
+        (work / RECORD).write_text(json.dumps(record))
         os.chmod(work, 0o755)
         if place.exists() and _recall(place) is None:
             shutil.rmtree(place)
@@ -57,7 +57,7 @@ def recall_or(key: str, make: Callable[[Path], tuple[Mapping[str, Any], Iterable
 
 def _recall(place: Path) -> dict[str, Any] | None:
     try:
-        record = json.loads((place / _RECORD).read_text())
+        record = json.loads((place / RECORD).read_text())
         fresh = all(digest_bytes(Path(path).read_bytes()) == was for path, was in record["read"].items())
     except (OSError, ValueError):
         return None
