@@ -13,6 +13,7 @@ import pytest
 
 from kernelwright.errors import CompileError, LaunchError
 from kernelwright.simt import Entry, Library, Parameter, Unit, build
+from kernelwright.toolchain.features import arch, features, flags
 
 
 def at(array: np.ndarray) -> tuple[int, int]:
@@ -240,6 +241,22 @@ def test_a_crash_names_the_kernel() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode < 0
     assert "kernel wild touched memory that is not its own" in done.stderr
+
+
+@pytest.mark.skipif("-mavx512f" not in flags(arch(), features()), reason="registers 16 to 31 come with AVX-512")
+def test_no_register_outlives_a_switch() -> None:
+    text = f"""#include "simt.hpp"
+    static __attribute__((noinline)) int meet(int v) {{ return simt::reduce<simt::Sum>(v); }}
+    static void filled(int* y, simt::u32 i) {{
+      asm volatile("{"".join(f"vpternlogd $255, %%zmm{n}, %%zmm{n}, %%zmm{n};" for n in range(16, 32))}"
+                   ::: {", ".join(f'"xmm{n}"' for n in range(16, 32))});
+      y[i] = meet(1);
+    }}"""
+    parameters = (Parameter("y", "buffer", 0, "int *"), Parameter("i", "builtin", 0, "u32", builtin="thread_in_grid"))
+    library = build(Unit(text, (Entry("filled", "filled", parameters),), flags=("-fgnu-inline-asm",)), ["filled"])
+    y = np.zeros(4096, np.int32)
+    library.launch("filled", {0: at(y)}, threads=(4096,), group_size=(1024,))
+    assert (y == 32).all()
 
 
 def test_waves_of_sixty_four(unit: Unit) -> None:
