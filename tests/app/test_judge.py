@@ -54,6 +54,21 @@ def test_a_survey_needs_no_candidate(call, net: Path) -> None:
     assert code == 0 and "is rejected on" in out and "zeros" in out
 
 
+def test_backward_judges_gradients_too(call, net: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text("from reference import Model\n\n\nclass ModelNew(Model):\n    pass\n")
+    line = ["judge", f"{net}:Net", str(mine), "--target", "cpu", "--backward", "--json", "-"]
+    code, out, err = call(*line)
+    told = json.loads(out)
+    assert code == 0 and told["status"] == "PASSED" and "forward and backward" in told["labels"], err
+    mine.write_text(
+        "import torch\nfrom reference import Model\n\n\nclass ModelNew(Model):\n    def forward(self, x):\n"
+        "        with torch.no_grad():\n            return super().forward(x)\n"
+    )
+    code, out, _ = call(*line)
+    assert code == 1 and json.loads(out)["status"] == "RUNTIME_ERROR" and "detached" in out
+
+
 def test_without_a_candidate_or_a_survey_there_is_nothing_to_do(call, net: Path) -> None:
     code, _, err = call("judge", f"{net}:Net", "--target", "cpu")
     assert code == 2 and "--survey" in err

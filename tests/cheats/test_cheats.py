@@ -6,6 +6,7 @@ further files, and (an exploit) by which statuses and checks it may be rejected:
     # problem: softmax
     # rejected: WRONG_VALUES by values, CHEATED by unwritten
 
+With `# backward: yes` it is judged with its gradients.
 An honest kernel may name several dtypes (`# dtypes: float32, bfloat16`): then it is tried with each, its problem too.
 How many there are of each is told at the end of the run.
 """
@@ -18,7 +19,7 @@ import pytest
 import torch
 
 from kernelwright import problems
-from kernelwright.judge import Gate, Judge, Settings
+from kernelwright.judge import Gate, Judge, Settings, differentiated, differentiating
 from kernelwright.judge.session import SessionSettings
 from kernelwright.records import Candidate, Problem, SourceFile, Status, Verdict, Weight
 
@@ -79,13 +80,16 @@ Judged = Callable[[Path, str], Verdict]
 @pytest.fixture(scope="module")
 def judged() -> Iterator[Judged]:
     """Judges a file; one judge for each problem and dtype."""
-    judges: dict[tuple[str, str], Judge] = {}
+    judges: dict[tuple[str, str, bool], Judge] = {}
 
     def judge(path: Path, dtype: str = "float32") -> Verdict:
-        key = header(path)["problem"], dtype
+        name, backward = header(path)["problem"], "backward" in header(path)
+        key = name, dtype, backward
         if key not in judges:
-            judges[key] = Judge(problem(*key), "cpu", settings=SETTINGS, gate=Gate(None))
-        return judges[key].submit(candidate(path, dtype))
+            asked = problem(name, dtype)
+            judges[key] = Judge(differentiated(asked) if backward else asked, "cpu", settings=SETTINGS, gate=Gate(None))
+        mine = candidate(path, dtype)
+        return judges[key].submit(differentiating(mine, judges[key].problem) if backward else mine)
 
     yield judge
     for item in judges.values():

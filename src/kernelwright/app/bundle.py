@@ -64,7 +64,8 @@ def read(path: Path, *, trust: bool) -> tuple[Problem, Entry]:
 def unchecked(problem: Problem, verdict: Verdict) -> tuple[str, ...]:
     """What a verdict does not say, in sentences."""
     said = [
-        "gradients, and changes that a module in training makes to its buffers",
+        "second derivatives, and gradients at NaN and infinities" if problem.gradients else "gradients",
+        "changes that a module in training makes to its buffers",
         "inputs beyond the families and the ranges that docs/judge.md lists",
         "whether the kernel behaves otherwise at another time, on another machine, or called by several threads",
         "whether the text does anything else than what was measured: read it",

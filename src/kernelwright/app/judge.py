@@ -73,6 +73,12 @@ def judge(
     scale: options.Scale = None,
     train_mode: options.TrainMode = False,
     autocast: options.Autocast = None,
+    backward: Annotated[
+        bool,
+        typer.Option(
+            "--backward", help="Gradients too: of inputs and parameters, verified and timed with the results."
+        ),
+    ] = False,
     json_to: options.Json = None,
     archive: options.ArchivePath = None,
 ) -> None:
@@ -86,6 +92,7 @@ def judge(
     from one that never looked, and those that do not.
     """
     from kernelwright.archive import Archive
+    from kernelwright.judge import differentiated, differentiating
     from kernelwright.problems import load
     from kernelwright.report import verdict_json
     from kernelwright.search import choose_device, choose_writers, search
@@ -108,12 +115,14 @@ def judge(
             _show(unsupported, console)
             write_json(verdict_json(unsupported.verdict), json_to)
             raise typer.Exit(1) from None
+        asked = differentiated(loaded) if backward else loaded
         if survey:
-            _survey(loaded, device, json_to)
+            _survey(asked, device, json_to)
             return
         if candidate is None:
             raise UsageError("which candidate? Name its file after the problem, or ask for --survey")
         given = read_candidate(candidate, loaded, device)
+        given, loaded = differentiating(given, asked) if backward else given, asked
     with aside(json_to), Archive(archive) as store, Progress(console, f"{given.title} for {loaded.name}") as progress:
         outcome = search(
             loaded, device, writers=[*stock, GivenWriter(given)], budget_s=budget_s, archive=store, watch=progress

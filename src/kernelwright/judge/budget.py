@@ -21,9 +21,13 @@ order exceeds, takes the place of the root.
 Nothing is absolute: a result scaled by 1e-6 is held to 1e-6 of the error. A step in float16, bfloat16 or TF32 inside a
 float32 problem costs 2**-11 to 2**-9 of the row's scale: 20 to 1000 times what is allowed (docs/judge.md has the
 table).
+
+A gradient jumps where a decision in forward falls otherwise, and any rounding may turn one: how far it jumps where that
+is near counts as an error of the element (Reference finds it), and of that element alone.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -74,15 +78,23 @@ class Choice:
 
 
 def allowances(
-    truth: Truth, moved: Truth, own: tuple[torch.Tensor, ...], *, tf32: bool = False, alike: bool = False
+    truth: Truth,
+    moved: Truth,
+    own: tuple[torch.Tensor, ...],
+    *,
+    tf32: bool = False,
+    alike: bool = False,
+    kinks: Sequence[torch.Tensor | None] | None = None,
 ) -> tuple[Allowance, ...]:
     """One allowance for each output. `moved` is the Monte Carlo run of size WOBBLE, `own` the reference as run.
 
-    `tf32`: the user lets sums of products run in TF32. `alike`: many addends are about equal.
+    `tf32`: the user lets sums of products run in TF32. `alike`: many addends are about equal. `kinks`: for outputs that
+    jump where a decision falls otherwise, by how much: counts as an error.
     """
     made = []
     for place, (value, shaken, mine) in enumerate(zip(truth.outputs, moved.outputs, own, strict=True)):
-        found = allowance(value, shaken, mine, truth.reduction_length, tf32=tf32, alike=alike)
+        kink = kinks[place] if kinks else None
+        found = allowance(value, shaken, mine, truth.reduction_length, tf32=tf32, alike=alike, kink=kink)
         chosen = truth.selections[place] if truth.selections else None
         again = moved.selections[place] if moved.selections else None
         if chosen is not None and again is not None:
@@ -101,6 +113,7 @@ def allowance(
     *,
     tf32: bool = False,
     alike: bool = False,
+    kink: torch.Tensor | None = None,
 ) -> Allowance:
     """The allowance of one output; see the top of this file."""
     if value.is_complex():
@@ -117,6 +130,8 @@ def allowance(
     limit = torch.finfo(own.dtype)
     value = torch.where(value.abs() > limit.max, value.sign() * math.inf, value)
     error = torch.maximum((own.double() - value).abs(), (moved - value).abs())
+    if kink is not None:
+        error = torch.maximum(error, kink)
     error = torch.where(torch.isfinite(error), error, 0.0)
     size = torch.where(torch.isfinite(value), value.abs(), 0.0)
 

@@ -283,8 +283,9 @@ class Judge:
 
     def _decide(self, candidate: Candidate, plan: Sequence[Case], pooled: int, goal: Stage, extent: _Extent) -> Verdict:
         began = time.monotonic()
-        if self.device == "null":
-            # Nothing is proven there, and its session compares inputs by value, which NaN never equals.
+        if self.device == "null" or self.problem.gradients:
+            # Nothing is proven there, and its session compares inputs by value, which NaN never equals. Of a gradient
+            # torch itself says nothing at NaN: ReLU's passes it on or not, as the formula happens to be written.
             plan = [case for case in plan if case.family not in PROBES]
         hearing = Hearing(self._reference, self._session(candidate), Evidence(candidate.baseline))
         stage, comparisons = Stage.BUILD, ()
@@ -403,6 +404,8 @@ class Judge:
         status, _ = _outcome(findings)
         passed = status is Status.PASSED
         labels = []
+        if self.problem.gradients:
+            labels.append("forward and backward")
         if not self.problem.dynamic:
             labels.append("fixed shape")
         if hearing.evidence.degenerate:

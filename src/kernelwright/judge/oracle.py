@@ -220,6 +220,12 @@ def noise(like: torch.Tensor, size: float) -> torch.Tensor:
     return flat.mul(size).add_(1.0).view(like.shape).to(like.device)
 
 
+def restart_noise(seed: int) -> None:
+    """The next numbers of `noise` on this thread follow from `seed` alone."""
+    noise(torch.empty(0), 0.0)  # which draws the tile where there is none yet
+    _local.start = seed * 48271 % _TILE
+
+
 def _lifted(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], wobble: float) -> Truth:
     args, kwargs = tree_map(_wide, tuple(args)), tree_map(_wide, dict(kwargs))
     if wobble:
@@ -281,6 +287,9 @@ def _reduction(name: str, args: Sequence[Any], result: Any) -> int:
         return 1
     if name in _MATMULS:
         return int(tensors[-1].shape[-2] if tensors[-1].dim() > 1 else tensors[-1].numel())
+    if name == "convolution_backward":
+        # A weight's gradient is summed over a channel of what arrives, an input's over an input channel of the weight.
+        return max(tensors[0].numel() // max(tensors[0].shape[1], 1), tensors[2].numel() // max(tensors[2].shape[1], 1))
     if "convolution" in name and len(tensors) > 1:
         # A transposed convolution adds over as many at most.
         return int(tensors[1][0].numel()) if tensors[1].numel() else 1

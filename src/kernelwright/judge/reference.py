@@ -17,11 +17,13 @@ from kernelwright import problems
 from kernelwright.graph.reference import build_reference
 from kernelwright.judge import budget
 from kernelwright.judge.budget import Allowance, allowances
-from kernelwright.judge.oracle import Truth, ask, doubled, leaves_of
+from kernelwright.judge.oracle import Truth, ask, doubled, leaves_of, restart_noise
 from kernelwright.judge.session import Expected
 from kernelwright.records import Case, Problem, unflatten
 
 _PROBES = ("nan_probe", "inf_probe")
+_KINK = 2.0**-14
+"""How far inputs and results of operations are moved to find decisions that are near: 2**10 roundings of float32."""
 _ALIKE = ("constant", "heavy_tailed", "one_hot", "sorted")
 
 
@@ -92,6 +94,7 @@ class Reference:
             args, kwargs = self._call(leaves)
             truth = self._exact(args, kwargs, 0.0)
             moved = self._exact(args, kwargs, budget.WOBBLE)
+            kinks = self._kinks(args, kwargs, truth, leaves_of(own)[0]) if self.problem.gradients else None
         results, template = leaves_of(own)
         numerics = self.problem.numerics
         wanted = allowances(
@@ -100,6 +103,7 @@ class Reference:
             tuple(results),
             tf32=numerics.tf32_conv or numerics.tf32_matmul,
             alike=case.family in _ALIKE,
+            kinks=kinks,
         )
         expected = Expected(
             template,
@@ -162,11 +166,32 @@ class Reference:
         mutated = frozenset(place for place, leaf in enumerate(copies) if leaf._version != versions[place])
         return result, mutated, shares
 
-    def _exact(self, args: Sequence[Any], kwargs: Mapping[str, Any], wobble: float) -> Truth:
+    def _exact(self, args: Sequence[Any], kwargs: Mapping[str, Any], wobble: float, seed: int | None = None) -> Truth:
+        """`seed`: two runs with one seed are moved alike, to opposite sides where their wobbles have opposite signs."""
+        if seed is not None:
+            restart_noise(seed)
         # In-place work on doubles and integers would reach the caller's tensors.
         safe = lambda item: item.clone() if isinstance(item, torch.Tensor) else item
         args, kwargs = tree_map(safe, (list(args), dict(kwargs)))
         return _unmoved(self._wide, lambda: ask(self._module, self._wide, args, kwargs, wobble))
+
+    def _kinks(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], truth: Truth, own: Sequence[torch.Tensor]
+    ) -> tuple[torch.Tensor | None, ...]:
+        """For each gradient how far it jumps where a decision in forward (the sign of a ReLU's input, the place of a
+        maximum) may fall either way; None for results.
+
+        Two runs are moved to opposite sides, much further than roundings reach: where the gradient is smooth, what they
+        gain and lose cancels to the second order, and a jump, which only one of them takes, stays."""
+        size = max(_KINK, 8 * max((torch.finfo(item.dtype).eps for item in own if item.is_floating_point()), default=0))
+        sides = [self._exact(args, kwargs, size, seed=1), self._exact(args, kwargs, -size, seed=1)]
+        first = len(own) - len(self.problem.gradients)
+        return tuple(
+            (one + other - 2 * value).abs() if place >= first else None
+            for place, (value, one, other) in enumerate(
+                zip(truth.outputs, sides[0].outputs, sides[1].outputs, strict=True)
+            )
+        )
 
 
 def _copies(leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -137,6 +137,8 @@ class Problem:
     constants: tuple[Constant, ...] = ()
     weights: str = ""
     """The blob (sha256) with the user's weights; empty: those the constructor makes under seed 0."""
+    gradients: tuple[str, ...] = ()
+    """What the last results are gradients of, where forward and backward are one problem: inputs, then parameters."""
     origin: str = ""
     """The reference as the user gave it: "examples/a.py:Net", "kernelbench:level2/40", "module:BertModel"."""
     import_paths: tuple[str, ...] = field(default=(), compare=False)
