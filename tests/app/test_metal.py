@@ -69,6 +69,17 @@ def test_list(call, scale: Path) -> None:
     assert "function constant 0: float factor" in err
 
 
+def test_list_tells_threadgroup_memory(call, tmp_path: Path) -> None:
+    file = tmp_path / "tile.metal"
+    tile = "threadgroup float tile[LANES]; tile[i] = out[i]; out[i] = tile[i];"
+    file.write_text(f"kernel void k(device float* out, uint i [[thread_position_in_grid]]) {{ {tile} }}")
+    code, out, err = call("metal", "list", str(file), "-D", "LANES=48", "--json", "-")
+    assert code == 0 and json.loads(out)["kernels"][0]["threadgroup_bytes"] == 192
+    assert "k (192 bytes of threadgroup memory)" in err
+    code, out, err = call("metal", "list", str(file), "--json", "-")  # LANES is no word: check tells
+    assert code == 0 and json.loads(out)["kernels"][0]["threadgroup_bytes"] is None
+
+
 def test_check_tells_what_is_wrong_and_where(call, scale: Path) -> None:
     code, out, err = call("metal", "check", str(scale), "--json", "-")
     document = json.loads(out)

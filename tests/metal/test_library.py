@@ -47,6 +47,51 @@ def test_a_kernel_tells_its_limits(library: Library) -> None:
     assert library.scale.max_threads_per_threadgroup == 1024 and library.scale.thread_execution_width == 32
 
 
+TILES = """
+#include <metal_stdlib>
+using namespace metal;
+struct Pair { half4 a; float3 b; };
+constant bool wide [[function_constant(0)]];
+template <typename T, int N> void swap_through(device T* out, uint i) {
+  threadgroup T tile[N];
+  tile[i] = out[i];
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  out[i] = tile[N - 1 - i];
+}
+template <typename T> kernel void turn(device T* out, uint i [[thread_position_in_threadgroup]]) {
+  if (wide) swap_through<T, 64>(out, i); else swap_through<T, 32>(out, i);
+}
+template [[host_name("turn_float")]] kernel void turn<float>(device float*, uint);
+template [[host_name("turn_half")]] kernel void turn<half>(device half*, uint);
+kernel void odd(device float* out, uint i [[thread_position_in_threadgroup]]) {
+  threadgroup char c;
+  threadgroup Pair pairs[3];
+  if (i == 0) { c = 1; pairs[2].b = float3(2); }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  out[i] = c + pairs[2].b.x;
+}
+kernel void none(device float* out, threadgroup float* tile [[threadgroup(0)]], uint i [[thread_position_in_grid]]) {
+  out[i] = i;
+}
+"""
+
+
+@pytest.mark.parametrize(("wide", "lanes"), [(False, 32), (True, 64)])
+def test_threadgroup_memory_is_what_a_kernel_declares(wide: bool, lanes: int) -> None:
+    """A pair takes 32 bytes and begins at a multiple of 16; memory that the launch sizes does not count."""
+    tiles = compile_shader(TILES, constants={0: wide})
+    assert isinstance(tiles, Library)
+    expected = {"none": 0, "odd": 16 + 3 * 32, "turn_float": 4 * lanes, "turn_half": 2 * lanes}
+    assert {entry.name: entry.group_memory_bytes for entry in tiles.measured()} == expected
+    assert tiles.turn_half.static_thread_group_memory_length == 2 * lanes
+    (turn,) = tiles.measured(["turn_float"])
+    assert turn.group_memory_bytes == 4 * lanes
+
+
+def test_threadgroup_memory_is_free_to_tell_where_there_is_none(library: Library) -> None:
+    assert {entry.group_memory_bytes for entry in library.measured()} == {0}
+
+
 def test_tensors_and_arrays(library: Library) -> None:
     x, out = torch.arange(8.0), torch.zeros(8)
     library.scale(out, x, 2.0)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from kernelwright.metal.roofline import Estimate
     from kernelwright.simt.check import Fault
     from kernelwright.simt.counters import Counters
+    from kernelwright.simt.unit import Entry
+
+_MEASURED = 64
+"""Kernels that `list` compiles to tell of their threadgroup memory: two seconds' worth."""
 
 app = typer.Typer(
     name="metal",
@@ -65,21 +69,31 @@ def list_(
     kernel: Kernel = None,
     json_to: options.Json = None,
 ) -> None:
-    """Prints the kernels of a file with their arguments, and its function constants.
+    """Prints the kernels of a file with their arguments and threadgroup memory, and its function constants.
 
-    The JSON: file, kernels [name, arguments [name, kind, index, type, writable], max_threads], constants.
+    Threadgroup memory (as JSON threadgroup_bytes, null where it is not told) takes a compilation: it is told of at most
+    64 kernels, so use --kernel where a file has more, and not where they don't compile as they stand.
+
+    The JSON: file, kernels [name, arguments [name, kind, index, type, writable], max_threads, threadgroup_bytes],
+    constants.
     """
     console = console_for(json_to)
     library = _library(file, include, define, _values(constant))
     entries = [entry for entry in library.unit.entries if kernel in (None, entry.name)]
     if kernel and not entries:
         raise UnknownNameError("kernel", kernel, dir(library))
+    measured = len(entries) <= _MEASURED
+    if measured:
+        try:
+            entries = library.measured([entry.name for entry in entries])
+        except CompileError:  # `check` tells
+            measured = False
     for entry in entries:
         table = Table(box=None, padding=(0, 2), show_header=False)
         for item in entry.parameters:
             place = item.builtin if item.kind == "builtin" else f"{_kind(item.kind)} {item.index}"
             table.add_row("", item.cpp_type, item.name, place, "written" if item.writable else "")
-        console.print(entry.name if entry.max_threads is None else f"{entry.name} (up to {entry.max_threads} threads)")
+        console.print(f"{entry.name}{_limits(entry)}")
         console.print(table)
     for item in library.constants:
         console.print(f"function constant {item.number}: {item.type} {item.name}")
@@ -100,12 +114,22 @@ def list_(
                     for item in entry.parameters
                 ],
                 "max_threads": entry.max_threads,
+                "threadgroup_bytes": entry.group_memory_bytes if measured else None,
             }
             for entry in entries
         ],
         "constants": [{"name": item.name, "index": item.number, "type": item.type} for item in library.constants],
     }
     write_json(document, json_to)
+
+
+def _limits(entry: "Entry") -> str:
+    """What a kernel's line tells of its threadgroups, in brackets."""
+    told = [
+        *([f"up to {entry.max_threads} threads"] if entry.max_threads is not None else []),
+        *([f"{entry.group_memory_bytes} bytes of threadgroup memory"] if entry.group_memory_bytes else []),
+    ]
+    return f" ({', '.join(told)})" if told else ""
 
 
 @app.command(epilog="Example: kernelwright metal check examples/row_softmax.metal --json -")

@@ -65,6 +65,19 @@ class Library:
         except CompileError as error:
             raise diagnostics.told(error, self._source, self._module.unit.text) from None
 
+    def measured(self, names: Sequence[str] | None = None) -> tuple[Entry, ...]:
+        """The kernels of these names, or all, with the bytes of threadgroup memory that they declare.
+
+        Free where the source declares none; else they are compiled as far as verify() does. Raises CompileError.
+        """
+        unit = self._module.unit
+        if "SIMT_GROUP " not in unit.text:
+            return tuple(entry for entry in unit.entries if names is None or entry.name in names)
+        try:
+            return simt.measured(unit, names)
+        except CompileError as error:
+            raise diagnostics.told(error, self._source, unit.text) from None
+
     def __dir__(self) -> list[str]:
         return sorted(entry.name for entry in self._module.unit.entries)
 
@@ -103,8 +116,8 @@ class Kernel:
 
     @property
     def static_thread_group_memory_length(self) -> int:
-        """Bytes of threadgroup memory that the kernel declares, 0 where that is not known."""
-        return self.entry.group_memory_bytes
+        """Bytes of threadgroup memory that the kernel declares; it is compiled for that."""
+        return self.build().entries[self.entry.name].group_memory_bytes
 
     def build(self, host: str = "cpu", *, check: bool = False, count: bool = False) -> simt.Library:
         """Compiles the kernel for "cpu" or "cuda", once. Raises CompileError with the user's own lines."""

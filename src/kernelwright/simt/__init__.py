@@ -6,7 +6,7 @@ Built with check=True or count=True it also tells what is wrong, and what it cos
 
 from kernelwright.simt.carried import carry, opened
 from kernelwright.simt.check import Fault, FaultKind
-from kernelwright.simt.compiling import build, verify
+from kernelwright.simt.compiling import build, measured, verify
 from kernelwright.simt.counters import Counters
 from kernelwright.simt.library import Library, Report
 from kernelwright.simt.unit import BUILTINS, Entry, Parameter, Unit
@@ -23,6 +23,7 @@ __all__ = [
     "Unit",
     "build",
     "carry",
+    "measured",
     "opened",
     "verify",
 ]

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable
 
+from kernelwright.simt.layout import group_variables
+
 _DEFINE = re.compile(r'^define [^@]*@("[^"]+"|[\w.$-]+)\(', re.MULTILINE)
 _NAME = re.compile(r'@("[^"]+"|[\w.$-]+)')
 
@@ -35,6 +37,19 @@ def reached(references: dict[str, frozenset[str]], start: str) -> set[str]:
 def waits(names: Iterable[str]) -> bool:
     """Whether code that reaches `names` may need other threads to run before it goes on."""
     return any(name.startswith(_WAITING) or _FIBER in name for name in names)
+
+
+def group_memory(text: str, entries: int) -> list[int]:
+    """Bytes of the group variables that each entry can reach, one after the other as they are aligned."""
+    variables, calls = group_variables(text), references(text)
+    totals = []
+    for i in range(entries):
+        names = reached(calls, f"simt_fiber_{i}") if variables else set()
+        total = 0
+        for size, align in (variables[name] for name in variables if name in names):
+            total = -(-total // align) * align + size
+        totals.append(total)
+    return totals
 
 
 def without(text: str, names: Iterable[str]) -> str:

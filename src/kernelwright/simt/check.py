@@ -295,7 +295,7 @@ class Watch:
                 for item, counted in zip(self._regions, traffic, strict=False)
                 if item.kind != "other" and (counted.bytes_read or counted.bytes_written)
             ),
-            self._group_bytes(entry, traffic),
+            entry.group_memory_bytes + sum(item.bytes for item in self._regions if item.kind == "dynamic"),
             barriers,
             exchanges,
             *(
@@ -308,12 +308,6 @@ class Watch:
             complete=not unkept,
         )
         return Outcome(_merged(faults), counters, not given_up)
-
-    def _group_bytes(self, entry: Entry, traffic: Any) -> int:
-        """What a group holds of group memory: as the entry says, else the variables that were touched."""
-        pairs = list(zip(self._regions, traffic, strict=False))
-        touched = sum(item.bytes for item, total in pairs if item.kind == "group" and total.requests)
-        return (entry.group_memory_bytes or touched) + sum(item.bytes for item, _ in pairs if item.kind == "dynamic")
 
     def _place(self, site: int) -> Place | None:
         if site >= len(self._tables.sites):

@@ -13,7 +13,7 @@ from kernelwright.errors import LaunchError, MissingError
 from kernelwright.records import digest
 from kernelwright.simt import assembly, check, check_ir, compiling, cpu, store
 from kernelwright.simt.check import Arena, FaultKind, Outcome, Tables, Watch
-from kernelwright.simt.library import Argument, Grid, Library, Report
+from kernelwright.simt.library import Argument, Grid, Library, Report, sized
 from kernelwright.simt.unit import Entry, Unit
 from kernelwright.toolchain import clang
 from kernelwright.toolchain.features import arch
@@ -45,7 +45,7 @@ def build_watched(unit: Unit, entries: Sequence[Entry], *, check: bool, count: b
         for path in folder.iterdir():
             if path.name not in ("library.so", TABLES):
                 path.unlink()
-        return {"log": log}, read
+        return {"log": log, "group_memory": assembly.group_memory(raw, len(entries))}, read
 
     stored = store.recall_or(key, make)
     return watched_library(stored.folder / "library.so", entries, unit.simd_width, stored, check=check, count=count)
@@ -56,6 +56,7 @@ def watched_library(
 ) -> Library:
     """The entries in the watched shared library `path`, whose tables lie beside it."""
     host = _WatchedHost(path, Tables.read(path.parent / TABLES), width, check=check, count=count)
+    entries = sized(entries, stored.record["group_memory"])
     return Library(entries, host, path=path, cached=stored.cached, log=stored.record["log"])
 
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from kernelwright.simt.layout import Types, closing, parts, type_of
+
 __all__ = ["Block", "Global", "Site", "Watched", "watch"]
 
 GROUP_SECTION = "simt_group"
@@ -96,7 +98,6 @@ _HARD = re.compile(
 _THREAD_LOCAL = re.compile(
     r'(= )(?:tail )?call [^@]*@llvm\.threadlocal\.address\.p0\(ptr [^@]*(@"[^"]+"|@[\w.$]+)\)(?: #\d+)?'
 )
-_SCALARS = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8, "x86_fp80": 16, "fp128": 16}
 
 
 def _source_names(symbol: str) -> list[str]:
@@ -111,38 +112,6 @@ def _source_names(symbol: str) -> list[str]:
         else:
             at = match.end()
     return names
-
-
-def _parts(text: str) -> list[str]:
-    """`text` split at the commas outside all brackets and strings."""
-    parts, depth, start, quoted = [], 0, 0, False
-    for at, letter in enumerate(text):
-        if letter == '"':
-            quoted = not quoted
-        elif quoted:
-            continue
-        elif letter in "([{<":
-            depth += 1
-        elif letter in ")]}>":
-            depth -= 1
-        elif letter == "," and depth == 0:
-            parts.append(text[start:at].strip())
-            start = at + 1
-    parts.append(text[start:].strip())
-    return parts
-
-
-def _closing(text: str, start: int) -> int:
-    """Where the bracket that opens at `start` closes."""
-    depth = 0
-    for at in range(start, len(text)):
-        if text[at] in "([{<":
-            depth += 1
-        elif text[at] in ")]}>":
-            depth -= 1
-            if depth == 0:
-                return at
-    return len(text) - 1
 
 
 _RUNTIME_FILES = ("cpu.hpp", "entry.hpp", "fibers.cpp", "products.cpp")
@@ -208,15 +177,13 @@ class _Pass:
     def __init__(self, assembly: str, library: str) -> None:
         self.lines = assembly.splitlines()
         self.debug = _Debug(library)
-        self.types: dict[str, str] = {}
+        self.types = Types(self.lines)
         self.sites: list[Site] = []
         self.globals: list[Global] = []
         self.blocks: list[Block] = []
         for line in self.lines:
             if line.startswith("!") and (match := re.match(r"!(\d+) = (.*)", line)):
                 self.debug.nodes[match[1]] = match[2]
-            elif line.startswith("%") and (match := re.match(r"(%\S+) = type (.*)", line)):
-                self.types[match[1]] = match[2]
 
     def result(self) -> Watched:
         out: list[str] = []
@@ -239,14 +206,14 @@ class _Pass:
         if not match or "external" in match[2].split() or match[1].startswith("llvm."):
             return [line]
         symbol, words, keyword, rest = match[1].strip('"'), match[2], match[3], match[4]
-        written, _ = self.type_of(rest)
-        size = self.size(written)
+        written, _ = type_of(rest)
+        size = self.types.size(written)
         if "thread_local" not in words:
             self.globals.append(Global(symbol, "constant" if keyword == "constant" else "other", size))
             return [line]
         # One plain section in the order of this text, so that zones lie between the variables.
         align = max(16, int(found[1])) if (found := _ALIGN.search(rest)) else 16
-        value = _parts(rest)[0]
+        value = parts(rest)[0]
         line = f'@{match[1]} = internal global {value}, section "{GROUP_SECTION}", align {align}'
         self.globals.append(Global(symbol, "group", size))
         return [self.zone(len(self.globals)), line]
@@ -324,7 +291,7 @@ class _Pass:
         if word == "alloca" and result:
             own.add(result[1])
         elif word == "getelementptr" and result:
-            if _pointer(_parts(body)[1]) in own:
+            if _pointer(parts(body)[1]) in own:
                 own.add(result[1])
         elif word in ("load", "store", "atomicrmw", "cmpxchg"):
             if not self.debug.runtimes(mark):
@@ -335,18 +302,18 @@ class _Pass:
             yield self.at_site("fence", 0, 0, mark)
 
     def access(self, word: str, body: str, mark: str, own: set[str]) -> Iterator[str]:
-        parts = _parts(body)
-        head = re.sub(r"^(?:load|store|atomicrmw|cmpxchg)(?: (?:atomic|weak|volatile))*", "", parts[0]).strip()
+        pieces = parts(body)
+        head = re.sub(r"^(?:load|store|atomicrmw|cmpxchg)(?: (?:atomic|weak|volatile))*", "", pieces[0]).strip()
         atomic = word in ("atomicrmw", "cmpxchg") or re.match(r"(?:load|store) atomic", body)
         if word == "load":
-            written, pointer = head, _pointer(parts[1])
+            written, pointer = head, _pointer(pieces[1])
         elif word == "store":
-            written, pointer = self.type_of(head)[0], _pointer(parts[1])
+            written, pointer = type_of(head)[0], _pointer(pieces[1])
         else:
-            written, pointer = self.type_of(parts[1])[0], _pointer(parts[0])
+            written, pointer = type_of(pieces[1])[0], _pointer(pieces[0])
         if pointer in own or "@simt_" in pointer:
             return
-        size = self.size(written)
+        size = self.types.size(written)
         align = int(found[1]) if (found := _ALIGN.search(body)) else size
         kind = {"load": "read", "store": "write"}.get(word, "atomic")
         if atomic:
@@ -356,7 +323,7 @@ class _Pass:
 
     def call(self, name: str, arguments: str, mark: str, own: set[str]) -> Iterator[str]:
         if name.startswith(("llvm.memcpy", "llvm.memmove", "llvm.memset")) and not self.debug.runtimes(mark):
-            given = _parts(arguments[1 : _closing(arguments, 0)])
+            given = parts(arguments[1 : closing(arguments, 0)])
             count = given[2].split()[-1]
             sides = (
                 [(given[0], "write")] if name.startswith("llvm.memset") else [(given[1], "read"), (given[0], "write")]
@@ -377,51 +344,11 @@ class _Pass:
         self.sites.append(Site(kind, size, align, *self.debug.place(self.debug.users(mark)), pointer))
         return len(self.sites) - 1
 
-    def type_of(self, text: str) -> tuple[str, str]:
-        """The type that `text` begins with, and the rest."""
-        text = text.lstrip()
-        if text[0] in "[{<":
-            end = _closing(text, 0) + 1
-            return text[:end], text[end:]
-        end = re.match(r'%"[^"]+"|\S+', text)
-        assert end
-        return end[0].rstrip(","), text[end.end() :]
-
-    def size(self, written: str) -> int:
-        """Bytes that a load of this type reads."""
-        return self.layout(written)[0]
-
-    def layout(self, written: str) -> tuple[int, int]:
-        """(bytes, alignment) of a type; (0, 1) for what has no known size."""
-        if written in _SCALARS:
-            return _SCALARS[written], _SCALARS[written]
-        if match := re.fullmatch(r"i(\d+)", written):
-            size = (int(match[1]) + 7) // 8
-            return size, size
-        if match := re.fullmatch(r"<(\d+) x (.+)>", written):
-            count, element = int(match[1]), match[2]
-            size = (count + 7) // 8 if element == "i1" else count * self.size(element)
-            return size, size
-        if match := re.fullmatch(r"\[(\d+) x (.+)\]", written):
-            size, align = self.layout(match[2])
-            return int(match[1]) * size, align
-        if written in self.types:
-            return self.layout(self.types[written])
-        packed = written.startswith("<{")
-        if packed or written.startswith("{"):
-            total, largest = 0, 1
-            for member in _parts(written.strip("<{}> ")):
-                size, align = self.layout(member)
-                align = 1 if packed else align
-                total, largest = -(-total // align) * align + size, max(largest, align)
-            return -(-total // largest) * largest, largest
-        return 0, 1
-
 
 def _pointer(part: str) -> str:
     """The pointer in an operand, without its type, attributes and ordering."""
     if expression := _EXPRESSION.search(part):
-        return part[expression.start() : _closing(part, expression.end()) + 1]
+        return part[expression.start() : closing(part, expression.end()) + 1]
     match = _OPERAND.search(part)
     return match[0] if match else "null"
 

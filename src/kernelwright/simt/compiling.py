@@ -12,7 +12,7 @@ from typing import Literal
 from kernelwright.errors import MissingError, UnknownNameError, UsageError
 from kernelwright.records import digest
 from kernelwright.simt import assembly, glue, matrices, store
-from kernelwright.simt.library import Library
+from kernelwright.simt.library import Library, sized
 from kernelwright.simt.unit import Entry, Unit
 from kernelwright.toolchain import clang
 from kernelwright.toolchain.features import arch, features, flags
@@ -106,10 +106,30 @@ def _build_cpu(unit: Unit, entries: Sequence[Entry]) -> Library:
         for path in folder.iterdir():
             if path.name != "library.so":
                 path.unlink()
-        return {"modes": modes, "log": log, "seconds": round(time.monotonic() - start, 3)}, read
+        group_memory = assembly.group_memory(text, len(entries))
+        took = round(time.monotonic() - start, 3)
+        return {"modes": modes, "group_memory": group_memory, "log": log, "seconds": took}, read
 
     stored = store.recall_or(key, make)
     return cpu.library(stored.folder / "library.so", entries, stored)
+
+
+def measured(unit: Unit, entry_names: Iterable[str] | None = None) -> tuple[Entry, ...]:
+    """The entries of these names, all by default, with the bytes of their group variables; no code is made.
+
+    Kept by content: the first time it costs what verify() costs, or twice that. Raises CompileError.
+    """
+    wanted = None if entry_names is None else set(entry_names)
+    entries = [entry for entry in unit.entries if wanted is None or entry.name in wanted]
+
+    def make(folder: Path) -> tuple[dict, Iterable[Path]]:
+        text, _, read = assemble(unit, entries, folder)
+        for path in folder.iterdir():
+            path.unlink()
+        return {"group_memory": assembly.group_memory(text, len(entries))}, read
+
+    key = digest("simt", "measured", unit.digest, glue.cpu(entries), machine())
+    return sized(entries, store.recall_or(key, make).record["group_memory"])
 
 
 def _range(entries: Sequence[Entry]) -> range:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from kernelwright.errors import LaunchError
 from kernelwright.simt import glue
-from kernelwright.simt.library import Argument, Grid, Library, Report
+from kernelwright.simt.library import Argument, Grid, Library, Report, sized
 from kernelwright.simt.store import Stored
 from kernelwright.simt.unit import Entry
 
@@ -54,6 +54,7 @@ class _Launch(ctypes.Structure):
 def library(path: Path, entries: Sequence[Entry], stored: Stored) -> Library:
     """The entries in the shared library `path`, whose record tells each one's mode."""
     host = _CpuHost(path, stored.record["modes"])
+    entries = sized(entries, stored.record["group_memory"])
     return Library(entries, host, path=path, cached=stored.cached, log=stored.record["log"])
 
 

@@ -1,7 +1,7 @@
 """Compiled entries, ready to be launched."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -91,6 +91,12 @@ class Library:
         group_memory = group_memory or {}
         _check(entry, arguments, grid, group_memory)
         return self._host.launch(self._index[name], entry, arguments, grid, group_memory)
+
+
+def sized(entries: Sequence[Entry], group_memory: Sequence[int]) -> tuple[Entry, ...]:
+    """The entries with the bytes of their group variables."""
+    pairs = zip(entries, group_memory, strict=True)
+    return tuple(replace(entry, group_memory_bytes=size) for entry, size in pairs)
 
 
 def _three(name: str, what: str, numbers: Sequence[int]) -> tuple[int, int, int]:

@@ -28,7 +28,8 @@ class Parameter:
 class Entry:
     """A kernel that can be launched. `function` is a C++ expression that names it, as "softmax<float>".
 
-    `group_memory_bytes` counts its static group variables where that is known; `max_threads` is its limit on a group.
+    `group_memory_bytes` counts its static group variables: known once it was compiled or measured(). `max_threads` is
+    its limit on a group.
     """
 
     name: str
