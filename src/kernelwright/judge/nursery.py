@@ -13,8 +13,10 @@ import socket
 import struct
 import sys
 
+from kernelwright import sandbox
 from kernelwright.judge import child, frames
 from kernelwright.targets.names import Names
+from kernelwright.targets.surroundings import Surroundings
 
 _ENDS = 3
 """Files that come with a request: the child's channel, its log, and the pipe on which its end is told."""
@@ -73,6 +75,7 @@ def _bear(asked: socket.socket, files: list[int], foreign: list[int], names: Nam
         os.dup2(files[1], 1)
         os.dup2(files[1], 2)
         os.close(files[1])
+        Surroundings.now(names)  # copies the pages it touches, shared with the forkserver so far, while nobody waits
         child.main(socket.socket(fileno=files[0]), names)
         code = 0
     finally:
@@ -103,10 +106,10 @@ def _import_ahead() -> None:
     """Everything a child needs, imported once. Late imports in children work too, only slower."""
     import kernelwright.graph.reference
     import kernelwright.targets.entry.library
-    import kernelwright.targets.program
-    import kernelwright.targets.surroundings  # noqa: F401
+    import kernelwright.targets.program  # noqa: F401
     from kernelwright.targets.broker import language
 
+    sandbox.missing()  # imports what this system's needs
     language("cpp")  # finds what is installed, which costs more than a small kernel's build
 
 
