@@ -6,7 +6,7 @@ import os
 import pytest
 import torch
 
-from kernelwright.judge.arena import Arena, ChildArena, Layout
+from kernelwright.judge.arena import Arena, Block, ChildArena, Layout
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8, torch.complex128, torch.bool], ids=str)
@@ -31,38 +31,44 @@ def test_both_sides_see_the_same(dtype: torch.dtype) -> None:
     arena.close()
 
 
+def _block(layout: Layout, size: int, count: int) -> Block:
+    return layout.block(lambda layout: tuple(layout.contiguous("float32", (size,)) for _ in range(2)), count)
+
+
 @pytest.mark.parametrize("size", [2, 3, 1000, 20000, 70001])
 def test_what_is_not_written_is_seen(size: int) -> None:
     layout = Layout()
-    places = [layout.contiguous("float32", (size,)) for _ in range(3)]
+    block = _block(layout, size, 3)
     arena = Arena(layout.size)
-    for place in places:
-        arena.poison(place)
+    arena.poison(block, 3)
     child = ChildArena(os.dup(arena.file))
-    assert all(arena.unwritten(place) and arena.guarded(place) for place in places)
-    child.tensor(places[1]).fill_(1)
-    assert not arena.unwritten(places[1])
-    assert arena.unwritten(places[0]) and arena.unwritten(places[2])
-    assert all(arena.guarded(place) for place in places)
-    arena.poison(places[1])
-    whole = child.tensor(places[1])
+    assert arena.unwritten(block, 3) == [(group, leaf) for group in range(3) for leaf in range(2)]
+    assert arena.guarded(block, 3)
+    child.tensor(block.group(1)[1]).fill_(1)
+    assert arena.unwritten(block, 3) == [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1)]
+    assert arena.unwritten(block, 1) == [(0, 0), (0, 1)] and arena.guarded(block, 3)
+    arena.poison(block, 2)
+    whole = child.tensor(block.group(1)[1])
     whole[: size // 2 * 2 - 2] = 1  # all but the last aligned word
-    assert arena.unwritten(places[1])
+    assert (1, 1) in arena.unwritten(block, 3)
     arena.close()
 
 
 @pytest.mark.parametrize("where", ["before", "after"])
-def test_writing_beyond_a_place_is_seen(where: str) -> None:
+@pytest.mark.parametrize("size", [100, 101])
+@pytest.mark.parametrize("group", [0, 2])
+def test_writing_beyond_a_place_is_seen(where: str, size: int, group: int) -> None:
     layout = Layout()
-    before, place, after = (layout.contiguous("float32", (100,)) for _ in range(3))
+    block = _block(layout, size, 3)
     arena = Arena(layout.size)
-    for each in (before, place, after):
-        arena.poison(each)
+    arena.poison(block, 3)
     child = ChildArena(os.dup(arena.file))
+    place = block.group(group)[1]
     start = place.offset - 4 if where == "before" else place.offset + place.span_bytes
-    neighbour = child.tensor(type(place)(start // 4 * 4, 4, "float32", (1,), (1,)))
+    neighbour = child.tensor(type(place)(start, 4, "float32", (1,), (1,)))
     neighbour.fill_(1)
-    assert not arena.guarded(place)
+    assert not arena.guarded(block, 3)
+    assert arena.guarded(block, 2) == (group == 2)
     arena.close()
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _ALIGN = 64
 """As torch aligns its own memory."""
 _GUARD = 256
-_POISON_BYTES = 1 << 16
+_GUARD_WORDS = _GUARD // 8
 _LEAD_ELEMENTS = 4096
 """Storage offsets up to this are kept as they are; larger ones shrink by a multiple of 64."""
 
@@ -108,18 +108,15 @@ class Arena:
         self.size = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
         self.file = _anonymous_file(self.size)
         self._map = mmap.mmap(self.file, self.size)
-        self._bytes = numpy.frombuffer(self._map, dtype=numpy.uint8)
-        self._base = self._bytes.ctypes.data
-        # Words of it in a result mean that nothing was written there. Secret, so that no value can equal it.
-        self._poison = numpy.frombuffer(secrets.token_bytes(_POISON_BYTES), dtype=numpy.uint8)
-        self._guards = self._poison.tobytes() + self._poison[:_GUARD].tobytes()
+        self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        # In a result it means that nothing was written there. Secret, so that no value can equal it.
+        self._word = numpy.frombuffer(secrets.token_bytes(8), dtype=numpy.uint64)[0]
 
     def close(self) -> None:
         """Gives the memory back once the child has let go of it too."""
         if self.file >= 0:
             os.close(self.file)
             self.file = -1
-            del self._bytes
             self._map.close()
 
     def put(self, place: Place, tensor: "Tensor") -> None:
@@ -147,32 +144,31 @@ class Arena:
         size = 0 if place.empty else place.span_bytes - lead
         return numpy.ndarray((count, size), numpy.uint8, self._map, place.offset + lead, (block.step, 1))
 
-    def poison(self, place: Place) -> None:
-        """Fills the place and its guards with a pattern nobody can know."""
-        start, end = place.offset - _GUARD, place.offset + place.span_bytes + _GUARD
-        pattern = _POISON_BYTES
-        for first in range(start - start % pattern, min(end, self.size), pattern):
-            low, high = max(first, start), min(first + pattern, end, self.size)
-            self._bytes[low:high] = self._poison[low - first : high - first]
+    def poison(self, block: Block, count: int) -> None:
+        """Fills the first `count` groups and their guards with a word nobody can know."""
+        for place in block.first:
+            self._framed(place, block.step, count)[...] = self._word
 
-    def guarded(self, place: Place) -> bool:
-        """Whether the guards around a poisoned place are intact."""
-        end = place.offset + place.span_bytes
-        before = self._poisoned(place.offset - _GUARD, place.offset)
-        after = self._poisoned(end, min(end + _GUARD, self.size))
-        return before and after
+    def guarded(self, block: Block, count: int) -> bool:
+        """Whether the guards around these poisoned groups are intact."""
+        for place in block.first:
+            words = self._framed(place, block.step, count)
+            behind = -(-place.span_bytes // 8)
+            if (words[:, :_GUARD_WORDS] != self._word).any() or (words[:, _GUARD_WORDS + behind :] != self._word).any():
+                return False
+            if part := place.span_bytes % 8:
+                last = words[:, _GUARD_WORDS + behind - 1].tobytes()
+                if any(last[at + part : at + 8] != self._word.tobytes()[part:] for at in range(0, len(last), 8)):
+                    return False
+        return True
 
-    def unwritten(self, place: Place) -> bool:
-        """Whether some aligned word of a poisoned place still holds the poison."""
-        start, end = -(-place.offset // 8) * 8, (place.offset + place.span_bytes) // 8 * 8
-        pattern = _POISON_BYTES
-        words = self._poison.view(numpy.uint64)
-        for first in range(start - start % pattern, end, pattern):
-            low, high = max(first, start), min(first + pattern, end)
-            held = self._bytes[low:high].view(numpy.uint64)
-            if (held == words[(low - first) // 8 : (high - first) // 8]).any():
-                return True
-        return False
+    def unwritten(self, block: Block, count: int) -> list[tuple[int, int]]:
+        """(group, leaf) where some aligned word of a poisoned place still holds the poison."""
+        found: list[tuple[int, int]] = []
+        for leaf, place in enumerate(block.first):
+            within = self._framed(place, block.step, count)[:, _GUARD_WORDS : _GUARD_WORDS + place.span_bytes // 8]
+            found += [(int(group), leaf) for group in numpy.flatnonzero((within == self._word).any(axis=1))]
+        return sorted(found)
 
     def take(self, place: Place) -> "Tensor":
         """A private copy of what lies there."""
@@ -183,10 +179,10 @@ class Arena:
             ctypes.memmove(result.data_ptr(), self._base + place.offset, place.span_bytes)
         return result
 
-    def _poisoned(self, start: int, end: int) -> bool:
-        """Whether all from `start` to `end`, a guard at most, is poison."""
-        phase = start % _POISON_BYTES
-        return self._bytes[start:end].tobytes() == self._guards[phase : phase + end - start]
+    def _framed(self, place: Place, step: int, count: int) -> "numpy.ndarray":
+        """`count` places, `step` bytes apart, with their guards: (count, words) uint64."""
+        words = 2 * _GUARD_WORDS + -(-place.span_bytes // 8)
+        return numpy.ndarray((count, words), numpy.uint64, self._map, place.offset - _GUARD, (step, 8))
 
 
 class ChildArena:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kernelwright.judge.arena import Arena, Block, Layout, Place
@@ -70,26 +69,19 @@ class Series:
 
     def poison(self, arena: Arena, count: int) -> None:
         """The slots that come next."""
-        for group in self._slots[:count]:
-            for place in group:
-                arena.poison(place)
+        arena.poison(self.slots, count)
 
     def take(self, arena: Arena, slot: int) -> "list[Tensor]":
         """Copies of a slot's results."""
-        return [arena.take(place) for place in self._slots[slot]]
+        return [arena.take(place) for place in self.slots.group(slot)]
 
     def unwritten(self, arena: Arena, count: int) -> list[tuple[int, int]]:
         """(slot, output) where poison is left."""
-        return [
-            (slot, leaf)
-            for slot, group in enumerate(self._slots[:count])
-            for leaf, place in enumerate(group)
-            if arena.unwritten(place)
-        ]
+        return arena.unwritten(self.slots, count)
 
     def guarded(self, arena: Arena, count: int) -> bool:
         """Whether the zones around the slots are intact."""
-        return all(arena.guarded(place) for group in self._slots[:count] for place in group)
+        return arena.guarded(self.slots, count)
 
     def changed(self, arena: Arena, calls: "Batch", looked: Sequence[int]) -> list[tuple[int, int]]:
         """(call, leaf) of inputs that are no longer what was given, among the calls `looked` at."""
@@ -99,10 +91,6 @@ class Series:
             for leaf, (place, tensor) in enumerate(zip(self.inputs.group(call), calls.leaves(call), strict=True))
             if not arena.same(place, tensor)
         ]
-
-    @cached_property
-    def _slots(self) -> list[tuple[Place, ...]]:
-        return [self.slots.group(slot) for slot in range(self.slots.count)]
 
 
 def kind(leaves: "list[Tensor]") -> tuple[object, ...]:
