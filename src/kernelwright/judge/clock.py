@@ -48,9 +48,10 @@ _CHOSEN = 0.25
 _GROWTH = 8
 _SHORT = 4
 """Windows that a single call fills so many times over need no more calls."""
-_EMPTIES = 5
+_SHORTS = 5
+"""In so many rounds an empty window and one of K calls are measured as well: they give c, which is the same in all."""
 _SINGLES = 3
-"""In so many rounds an empty window and one of a single call are measured as well."""
+"""In so many also one of a single call."""
 _MOST_OVERHEAD = 0.25
 """Of a window: on a machine so busy that an empty window seems to take more, times mean nothing anyway."""
 _COLD = 0.005
@@ -187,9 +188,11 @@ def time_turns(
         if short_of_time or (turn >= _FEWEST_TIGHT_ROUNDS and enough and _known(lanes, enough)):
             break
         repeats = _REPEATS if spent_s < _REPEATS_SHARE * budget_s else 0
-        sizes = {"warm": calls, "long": calls} if alone else {"short": calls, "long": size}
-        if turn < _EMPTIES and not alone:
-            sizes = {"empty": 0, "single": 1, **sizes} if turn < _SINGLES else {"empty": 0, **sizes}
+        sizes = {"warm": calls, "long": calls} if alone else {"long": size}
+        if turn < _SHORTS and not alone:
+            sizes = {"empty": 0, "short": calls, **sizes}
+        if turn < _SINGLES and not alone:
+            sizes = {"single": 1, **sizes}
         spans = [(kind, inputs(count)) for kind, count in sizes.items()]
         order = list(enumerate(lanes))
         for _, lane in order if turn % 2 == 0 else reversed(order):
@@ -384,7 +387,7 @@ def _lateness(lane: _Lane, plain: list[list[float]], size: int, copied: int, siz
 def _turns(lane: _Lane, empty_us: float, charged: float, calls: int, copied: int, alone: bool) -> Turns:
     size, overhead = (calls, 0.0) if alone else (2 * calls, empty_us)
     if lane.short_us:
-        intercept = median(2 * short - long for short, long in zip(lane.short_us, lane.long_us, strict=True))
+        intercept = median(2 * short - long for short, long in zip(lane.short_us, lane.long_us, strict=False))
         overhead = min(max(intercept, empty_us), empty_us + _COLD * median(lane.long_us))
         overhead = min(overhead, _MOST_OVERHEAD * min(lane.long_us))
     samples = [max((us - overhead) / size, 0.0) + charged for us in lane.long_us]
