@@ -81,7 +81,7 @@ class SlowCall:
         numpy = sys.modules.get("numpy")
         names = _ARRAYS.get(parameter.type, (parameter.type,))
         if _torch_tensor(value):
-            reason = _tensor_fault(value, names)
+            reason = tensor_fault(value, names)
             if reason:
                 raise refuse(reason)
             return value.data_ptr() or None
@@ -102,8 +102,11 @@ def _torch_tensor(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def _tensor_fault(tensor: Any, dtypes: tuple[str, ...]) -> str:
-    """What keeps a tensor from being handed to a kernel by its address; empty if nothing does."""
+def tensor_fault(tensor: Any, dtypes: tuple[str, ...], *, strided: bool = False) -> str:
+    """What keeps a tensor from being handed to a kernel by its address; empty if nothing does.
+
+    `strided`: whether one that is not contiguous will do.
+    """
     import torch
 
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
@@ -123,7 +126,7 @@ def _tensor_fault(tensor: Any, dtypes: tuple[str, ...]) -> str:
         return f"a {dtype} tensor"
     if tensor.is_neg() or tensor.is_conj():
         return "a tensor with a pending negation; call .resolve_neg()"
-    if not tensor.is_contiguous():
+    if not strided and not tensor.is_contiguous():
         return f"a tensor of shape {tuple(tensor.shape)} with strides {tensor.stride()}; call .contiguous()"
     if tensor.requires_grad and torch.is_grad_enabled():
         return "a tensor that requires grad; kernels have no backward: call under torch.no_grad()"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kernelwright.targets.entry.signature import CPP, KernelSignature, Parameter
 
-_DTYPES = {
+DTYPES = {
     "float32": "float32",
     "float64": "float64",
     "int64": "int64_",
@@ -13,7 +13,14 @@ _DTYPES = {
     "bool": "bool_",
     "half": "half_",
     "bfloat16": "bfloat16_",
+    "float16": "half_",
+    "int8": "int8_",
+    "int16": "int16_",
+    "uint16": "uint16_",
+    "uint32": "uint32_",
+    "uint64": "uint64_",
 }
+"""The enum Dtype of runtime/entry.hpp by the names of types."""
 
 ENTRY = "kernelwright_entry_"
 """Prefix of the entry of a kernel: PyObject* (PyObject* self, PyObject* const* arguments, ssize_t, PyObject* names)."""
@@ -73,4 +80,4 @@ def _check(index: int, parameter: Parameter) -> str:
     if not parameter.pointer:
         return f"as_scalar(arguments[{index}], a{index})"
     write = "false" if parameter.const else "true"
-    return f"as_pointer<Dtype::{_DTYPES[parameter.type]}, {write}>(arguments[{index}], a{index}, seen)"
+    return f"as_pointer<Dtype::{DTYPES[parameter.type]}, {write}>(arguments[{index}], a{index}, seen)"

@@ -41,7 +41,9 @@ class Library:
             address = ctypes.c_void_p.in_dll(library, ADDRESS + signature.name).value
             entry = ctypes.cast(getattr(library, ENTRY + signature.name), ctypes.c_void_p).value
             assert address is not None
-            self.__dict__[signature.name] = _builtin(signature, entry, SlowCall(signature, address, library))
+            slow = SlowCall(signature, address, library)
+            self.__dict__[signature.name], method = builtin(signature.name, str(signature), entry, slow)
+            slow.kept = (library, method)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"no kernel is called {name!r}; this library has {', '.join(self._names)}")
@@ -55,10 +57,9 @@ class Library:
         return rebuild, (self._request,)
 
 
-def _builtin(signature: KernelSignature, entry: int | None, slow: SlowCall) -> types.BuiltinFunctionType:
-    """A function like those of an extension module, bound to the slow call, which keeps what it is made of."""
-    method = _MethodDef(signature.name.encode(), entry, _METH_FASTCALL_KEYWORDS, str(signature).encode())
-    slow.kept = (slow.kept, method)
+def builtin(name: str, doc: str, entry: int | None, bound: Any) -> tuple[types.BuiltinFunctionType, Any]:
+    """A function like those of an extension module, bound to an object; and what must live as long as it."""
+    method = _MethodDef(name.encode(), entry, _METH_FASTCALL_KEYWORDS, doc.encode())
     create = ctypes.pythonapi.PyCFunction_NewEx
     create.restype, create.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return create(ctypes.byref(method), slow, None)
+    return create(ctypes.byref(method), bound, None), method

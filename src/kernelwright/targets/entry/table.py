@@ -34,24 +34,32 @@ class Runtime(ctypes.Structure):
                 "save_thread",
                 "restore_thread",
                 "add_reference",
+                "drop_reference",
                 "call",
                 "as_int64",
                 "as_double",
+                "from_int64",
+                "from_uint64",
+                "from_double",
+                "new_tuple",
+                "set_item",
+                "bytes_of",
                 "none",
                 "true_object",
+                "false_object",
                 "int_type",
                 "float_type",
                 "array_type",
             )
         ),
-        ("array_dtypes", ctypes.c_void_p * 8),
+        ("array_dtypes", ctypes.c_void_p * 13),
         ("tensor_type", ctypes.c_void_p),
         ("parameter_type", ctypes.c_void_p),
         ("tensor_offset", ctypes.c_int64),
         ("keys_offset", ctypes.c_int64),
         ("keys_required", ctypes.c_uint64),
         ("keys_allowed", ctypes.c_uint64),
-        ("tensor_dtypes", ctypes.c_int64 * 8),
+        ("tensor_dtypes", ctypes.c_int64 * 13),
         *(
             (name, _FUNCTION)
             for name in (
@@ -59,6 +67,9 @@ class Runtime(ctypes.Structure):
                 "is_contiguous",
                 "get_numel",
                 "get_data",
+                "get_dim",
+                "get_sizes",
+                "get_strides",
                 "requires_grad",
                 "grad_enabled",
                 "dispatch_modes",
@@ -68,7 +79,10 @@ class Runtime(ctypes.Structure):
 
 
 # In the order of the enum Dtype of runtime/entry.hpp.
-DTYPES = ("float32", "float64", "int64", "int32", "uint8", "bool", "float16", "bfloat16")
+DTYPES = (
+    *("float32", "float64", "int64", "int32", "uint8", "bool", "float16", "bfloat16"),
+    *("int8", "int16", "uint16", "uint32", "uint64"),
+)
 
 _table = Runtime()
 _lock = threading.Lock()
@@ -124,13 +138,20 @@ def _link_python() -> None:
         "save_thread": "PyEval_SaveThread",
         "restore_thread": "PyEval_RestoreThread",
         "add_reference": "Py_IncRef",
+        "drop_reference": "Py_DecRef",
         "call": "PyObject_Vectorcall",
         "as_int64": "PyLong_AsLongLongAndOverflow",
         "as_double": "PyFloat_AsDouble",
+        "from_int64": "PyLong_FromLongLong",
+        "from_uint64": "PyLong_FromUnsignedLongLong",
+        "from_double": "PyFloat_FromDouble",
+        "new_tuple": "PyTuple_New",
+        "set_item": "PyTuple_SetItem",
+        "bytes_of": "PyByteArray_AsString",
     }
     for field, name in names.items():
         setattr(_table, field, _address(ctypes.pythonapi, name))
-    _table.none, _table.true_object = id(None), id(True)
+    _table.none, _table.true_object, _table.false_object = id(None), id(True), id(False)
     # An object's type stands 8 bytes in, except on a free-threaded or tracing Python: nothing is fast there.
     if _plain_python():
         _table.int_type, _table.float_type = id(int), id(float)
@@ -246,6 +267,9 @@ def _link_torch(torch: Any) -> None:
         "is_contiguous": _address(cpu, "aoti_torch_is_contiguous"),
         "get_numel": _address(cpu, "aoti_torch_get_numel"),
         "get_data": _address(cpu, "aoti_torch_get_data_ptr"),
+        "get_dim": _address(cpu, "aoti_torch_get_dim"),
+        "get_sizes": _address(cpu, "aoti_torch_get_sizes"),
+        "get_strides": _address(cpu, "aoti_torch_get_strides"),
         "requires_grad": _address(c10, "_ZNK3c1010TensorImpl13requires_gradEv"),
         "grad_enabled": _address(c10, "_ZN3c108GradMode10is_enabledEv"),
         "dispatch_modes": _address(c10, "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv"),

@@ -37,7 +37,7 @@ class CppLanguage:
         return (clang.compiler(), sys.platform, arch(), *features(), _runtime())
 
     def build(self, request: BuildRequest, folder: Path) -> Path:
-        text = unit(request)
+        text = self.unit(request)
         result = folder / "kernel.so"
         object_file = folder / "kernel.o"
         log = clang.compile_object(text, object_file, system=sys.platform, arch=arch(), features=features())
@@ -48,6 +48,9 @@ class CppLanguage:
         if log:
             (folder / "log.txt").write_text(log)
         return result
+
+    def unit(self, request: BuildRequest) -> str:
+        return unit(request)
 
     def load(self, path: Path, request: BuildRequest) -> Any:
         from kernelwright.targets.entry.library import Library

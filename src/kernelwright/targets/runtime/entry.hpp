@@ -25,7 +25,9 @@ struct Array {
 constexpr int array_contiguous = 0x1, array_aligned = 0x100, array_writeable = 0x400;
 
 // Indices of Runtime::array_dtypes and tensor_dtypes. A uint8 pointer takes bool as well, which is index + 1.
-enum Dtype { float32, float64, int64_, int32_, uint8_, bool_, half_, bfloat16_ };
+enum Dtype {
+    float32, float64, int64_, int32_, uint8_, bool_, half_, bfloat16_, int8_, int16_, uint16_, uint32_, uint64_
+};
 
 // What the arguments looked at so far hold.
 struct Seen {

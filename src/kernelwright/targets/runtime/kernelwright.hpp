@@ -92,16 +92,24 @@ struct Runtime {
     void* (*save_thread)();
     void (*restore_thread)(void* state);
     void (*add_reference)(void* object);
+    void (*drop_reference)(void* object);
     void* (*call)(void* callable, void* const* arguments, uint64 count, void* keywords);
     int64 (*as_int64)(void* object, int* overflow);
     double (*as_double)(void* object);
+    void* (*from_int64)(int64 value);
+    void* (*from_uint64)(uint64 value);
+    void* (*from_double)(double value);
+    void* (*new_tuple)(int64 size);
+    int (*set_item)(void* tuple, int64 index, void* item);
+    char* (*bytes_of)(void* bytearray);
     void* none;
     void* true_object;
+    void* false_object;
     void* int_type;
     void* float_type;
     // NumPy
     void* array_type;
-    void* array_dtypes[8];
+    void* array_dtypes[13];
     // torch
     void* tensor_type;
     void* parameter_type;
@@ -109,11 +117,14 @@ struct Runtime {
     int64 keys_offset;
     uint64 keys_required;
     uint64 keys_allowed;
-    int64 tensor_dtypes[8];
+    int64 tensor_dtypes[13];
     int32 (*get_dtype)(void* tensor, int32* dtype);
     int32 (*is_contiguous)(void* tensor, bool* contiguous);
     int32 (*get_numel)(void* tensor, int64* numel);
     int32 (*get_data)(void* tensor, void** data);
+    int32 (*get_dim)(void* tensor, int64* dimensions);
+    int32 (*get_sizes)(void* tensor, int64** sizes);
+    int32 (*get_strides)(void* tensor, int64** strides);
     bool (*requires_grad)(void* implementation);
     bool (*grad_enabled)();
     int64 (*dispatch_modes)();
