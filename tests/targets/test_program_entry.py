@@ -13,6 +13,7 @@ from kernelwright.targets.entry import program
 from kernelwright.targets.entry.program import Entry, Slot
 
 SUM = """
+struct KwError { int32 kind, line, column, argument, axis, set; int64 index, size; };
 extern "C" int32 total(const int64* const* arrays, const void* const* scalars, void* results, KwError* error) {
     const int64* x = arrays[0];
     const int64* out = arrays[1];
@@ -124,7 +125,8 @@ def test_a_failure_raises_what_the_program_said() -> None:
 
 
 def test_an_int_is_a_float_where_the_types_were_declared() -> None:
-    text = """extern "C" int32 twice(const int64* const*, const void* const* scalars, void* results, KwError*) {
+    text = """struct KwError {};
+extern "C" int32 twice(const int64* const*, const void* const* scalars, void* results, KwError*) {
         *(double*)results = 2 * *(const double*)scalars[0]; return 0; }"""
     for exact in (True, False):
         entry = Entry("twice", (Slot("scalar", "float64", exact=exact),), (), (0,), ("float64",))

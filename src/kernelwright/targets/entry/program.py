@@ -4,7 +4,8 @@ A program is a function of C linkage
 
     int32 NAME(const int64* const* arrays, const void* const* scalars, void* results, KwError* error)
 
-whose arrays are words (data, shape..., strides... in elements). It answers 1 with `error` filled where it failed.
+whose arrays are words (data, shape..., strides... in elements). It answers 1 with `error` filled where it failed; what
+KwError is its text says.
 The entry is bound to a bytearray of 8-byte words: the callable that takes what does not fit, the callable that raises
 a failure, and then in order the addresses of bound arrays, the addresses of tables' words, and the guards' limits.
 """
@@ -115,7 +116,7 @@ def program_entry(entry: Entry) -> str:
             f"        const int64* const arrays[] = {{{arrays or 'nullptr'}}};",
             f"        const void* const scalars[] = {{{scalars or 'nullptr'}}};",
             f"        int64 results[{max(1, len(entry.results))}];",
-            "        KwError error;",
+            "        KwError error = {};",
             "        void* state = kernelwright_runtime->save_thread();",
             f"        int32 wrong = ::{entry.symbol}(arrays, scalars, results, &error);",
             "        kernelwright_runtime->restore_thread(state);",

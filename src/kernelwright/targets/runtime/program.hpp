@@ -3,11 +3,6 @@
 //
 // A program takes each array as words (data, shape..., strides..., in elements), so that one convention holds for all.
 
-struct KwError {
-    int32 kind, line, column, argument, axis, _;
-    int64 index, size;
-};
-
 namespace kernelwright {
 
 constexpr int64 item_bytes[] = {4, 8, 8, 4, 1, 1, 2, 2, 1, 2, 2, 4, 8};
@@ -125,7 +120,7 @@ inline void* result(const char* bytes, Integer) {
 }
 
 // Calls fail(address of error), which raises.
-inline void* failed(void* fail, const KwError* error) {
+inline void* failed(void* fail, const void* error) {
     const Runtime* runtime = kernelwright_runtime;
     void* address = runtime->from_int64(reinterpret_cast<int64>(error));
     if (!address) return nullptr;
