@@ -8,7 +8,7 @@ import torch
 from kernelwright import problems
 from kernelwright.judge import JUDGE_VERSION, Gate, Judge
 from kernelwright.judge.cases import Pool
-from kernelwright.judge.degenerate import remembered, survey
+from kernelwright.judge.degenerate import Tally, remembered
 from kernelwright.judge.reference import Reference
 
 
@@ -55,8 +55,12 @@ def test_survey(body, tmp_path):
     path.write_text(FILE.replace("BODY", body))
     problem = problems.load(f"{path}:Sub")
     reference = Reference(problem, None, 1 << 26)
-    answers = [(case, reference.ask(case)[1]) for case in Pool(problem, (1, 2, 3), True).survey()]
-    found = survey(answers)
+    tally = Tally()
+    for case in Pool(problem, (1, 2, 3), True).survey():
+        answer = reference.ask(case)[1]
+        if answer is not None:
+            tally.add(case, answer)
+    found = tally.survey()
     assert found.everywhere == BODIES[body], found
     assert found.degenerate == bool(BODIES[body])
     assert found.sentence
@@ -73,3 +77,23 @@ def test_a_survey_says_what_tells_an_impostor(tmp_path):
     assert found.nominal and not found.degenerate and "harder inputs" in found.sentence
     with Judge(problem, "cpu", gate=Gate.private()) as judge:
         assert remembered(f"{problem.digest}-judge{JUDGE_VERSION}") == found == judge.survey()
+
+
+def test_a_survey_stops_where_all_are_unmasked_or_the_time_is_up(tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text(FILE.replace("BODY", "return self.inner(x)"))
+    problem = problems.load(f"{path}:Sub")
+    with Judge(problem, "cpu", gate=Gate.private()) as judge:
+        heard = []
+        short = judge.survey(watch=lambda place, count, case: heard.append((place, count, case.family)))
+        assert short.left_out == len(Pool(problem, (1, 2, 3), True).survey()) - len(heard) > 5
+        assert {family for _, _, family in heard} == {"nominal"}
+        whole = judge.survey(whole=True)
+        assert not whole.left_out and whole.sentence == short.sentence
+        assert {"signed", "sorted"} <= {family for item in whole.impostors for family in item.fails}
+        assert judge.survey() == whole
+    path.write_text(FILE.replace("BODY", "y = self.inner(x); return y - y"))
+    with Judge(problems.load(f"{path}:Sub"), "cpu", gate=Gate.private()) as judge:
+        hurried = judge.survey(whole=True, budget_s=0.0)
+        assert hurried.degenerate and f"{hurried.left_out} cases left" in hurried.sentence
+        assert not judge.survey(whole=True).left_out

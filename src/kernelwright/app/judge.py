@@ -14,7 +14,7 @@ from kernelwright.app.console import aside, console_for, write_json
 from kernelwright.app.progress import Progress
 from kernelwright.app.refusal import refused
 from kernelwright.errors import TooLargeError, UsageError
-from kernelwright.records import Brief, Candidate, Entry, Problem, SourceFile, Status, Verdict, Weight
+from kernelwright.records import Brief, Candidate, Case, Entry, Problem, SourceFile, Status, Verdict, Weight
 from kernelwright.search import parse_budget
 from kernelwright.writers import Bench
 from kernelwright.writers.replay import candidate_of
@@ -88,8 +88,8 @@ def judge(
 
     The JSON: status, stage, confirmed, findings [check, ok, weight, message, numbers], timing {median_us, quartiles_us,
     samples_us, method, cold_cache, resolution_us}, comparisons [baseline, median_us, speedup, interval], labels, log.
-    With --survey: degenerate, sentence, impostors [name, passes, fails]: the families of inputs that tell an answer
-    from one that never looked, and those that do not.
+    With --survey: degenerate, sentence, left_out (cases not asked, the time was up), impostors [name, passes, fails]:
+    the families of inputs that tell an answer from one that never looked, and those that do not.
     """
     from kernelwright.archive import Archive
     from kernelwright.judge import differentiated, differentiating
@@ -117,7 +117,7 @@ def judge(
             raise typer.Exit(1) from None
         asked = differentiated(loaded) if backward else loaded
         if survey:
-            _survey(asked, device, json_to)
+            _survey(asked, device, json_to, budget_s)
             return
         if candidate is None:
             raise UsageError("which candidate? Name its file after the problem, or ask for --survey")
@@ -141,18 +141,30 @@ def judge(
         raise typer.Exit(1)
 
 
-def _survey(problem: Problem, device: str, json_to: str | None) -> None:
+def _survey(problem: Problem, device: str, json_to: str | None, budget_s: float) -> None:
     from kernelwright.judge import Judge
 
     console = console_for(json_to)
+
+    def watch(place: int, count: int, case: Case) -> None:
+        weights = "" if case.weights == "original" else f", weights {case.weights}"
+        console.print(f"[{place}/{count}] {case.family}{weights}", markup=False)
+
     with aside(json_to), Judge(problem, device) as asked:
-        found = asked.survey()
+        found = asked.survey(whole=True, budget_s=budget_s, watch=watch)
     table = Table("an answer that is", "passes", "is rejected on", box=None, padding=(0, 2), header_style="bold")
     for item in found.impostors:
         table.add_row(item.name, ", ".join(item.passes) or "nothing", ", ".join(item.fails) or "nothing")
     console.print(table)
     console.print(found.sentence, soft_wrap=True)
-    told = {"problem": problem.name, "degenerate": found.degenerate, "sentence": found.sentence}
+    if found.left_out:
+        console.print(f"the time was up: {found.left_out} cases were not asked; --budget gives more", soft_wrap=True)
+    told = {
+        "problem": problem.name,
+        "degenerate": found.degenerate,
+        "sentence": found.sentence,
+        "left_out": found.left_out,
+    }
     impostors = [{"name": item.name, "passes": item.passes, "fails": item.fails} for item in found.impostors]
     write_json({**told, "impostors": impostors}, json_to)
 

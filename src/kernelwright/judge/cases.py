@@ -48,10 +48,13 @@ class Pool:
         return tuple(cases)
 
     def survey(self) -> tuple[Case, ...]:
-        """The cases that gate, and beside each change of weights the same inputs under the original ones."""
+        """The cases that gate, and before each change of weights the same inputs under the original ones. The
+        nominal ones come first: a verdict says the most about them."""
         plan = [case for case in self.plan(0) if case.family not in PROBES and case.layout == "contiguous"]
-        twins = [replace(case, weights="original") for case in plan if case.weights != "original"]
-        return tuple(dict.fromkeys([*plan, *twins]))
+        order: list[Case] = []
+        for case in sorted(plan, key=lambda case: case.family != "nominal"):
+            order += [replace(case, weights="original"), case]
+        return tuple(dict.fromkeys(order))
 
     def fresh(self, count: int) -> tuple[Case, ...]:
         """Cases nobody could know before now: nominal and a family by turns."""

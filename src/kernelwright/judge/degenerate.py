@@ -39,9 +39,11 @@ class Impostor:
 
 @dataclass(frozen=True)
 class Survey:
-    """What became of every impostor, on all cases that gate."""
+    """What became of every impostor, on the cases that gate."""
 
     impostors: tuple[Impostor, ...]
+    left_out: int = 0
+    """Cases not asked: the time was up, or no impostor was left that they could have told from an answer."""
 
     @property
     def nominal(self) -> tuple[str, ...]:
@@ -61,39 +63,55 @@ class Survey:
     @property
     def sentence(self) -> str:
         if self.everywhere:
-            return f"an answer that never looks at its inputs passes every case: {', '.join(self.everywhere)}"
+            left = f" (the time was up with {self.left_out} cases left to ask)" if self.left_out else ""
+            return f"an answer that never looks at its inputs passes every case: {', '.join(self.everywhere)}{left}"
         if self.nominal:
             return f"on the problem's own inputs {', '.join(self.nominal)} would pass; harder inputs tell them apart"
         return "zeros, a constant, another input's result and other weights' result are all rejected"
 
 
-def survey(answers: Sequence[tuple[Case, Answer]]) -> Survey:
-    """`answers`: of families that gate; two nominal ones with other seeds at least, and one under other weights with
-    the seed of a nominal one, where there are weights."""
-    usable = [(case, answer) for case, answer in answers if answer.informative and not case.sizes]
-    plain = [(case, answer) for case, answer in usable if case.weights == "original"]
-    if not plain or not any(item.value.numel() for item in plain[0][1].wanted):
-        return Survey(())
-    first_case, first = plain[0]
-    impostors = {
-        "zeros": [torch.zeros_like(item.own) for item in first.wanted],
-        "a constant": [_constant(item.own) for item in first.wanted],
-        _OTHER_INPUT: [item.own for item in first.wanted],
-    }
-    others = [(case, answer) for case, answer in plain if case != first_case]
-    found = [
-        _impostor(
-            name, [(case, _passes(outputs, answer)) for case, answer in (others if name == _OTHER_INPUT else plain)]
-        )
-        for name, outputs in impostors.items()
-    ]
-    by_inputs = {(case.family, case.seed): answer for case, answer in plain}
-    changed = [
-        (case, _passes([item.own for item in by_inputs[case.family, case.seed].wanted], answer))
-        for case, answer in usable
-        if case.weights != "original" and (case.family, case.seed) in by_inputs
-    ]
-    return Survey((*found, _impostor(_OTHER_WEIGHTS, changed)))
+class Tally:
+    """Takes in one answer after the other, of families that gate: first those that Pool.survey puts first."""
+
+    def __init__(self) -> None:
+        self._tried: dict[str, list[tuple[Case, bool]]] = {}
+        self._impostors: dict[str, list[torch.Tensor]] = {}
+        self._twins: dict[tuple[str, int], list[torch.Tensor]] = {}
+
+    def add(self, case: Case, answer: Answer) -> None:
+        """Tries every impostor on this case."""
+        if not answer.informative or case.sizes or not any(item.value.numel() for item in answer.wanted):
+            return
+        own = [item.own for item in answer.wanted]
+        if case.weights != "original":
+            if (case.family, case.seed) in self._twins:
+                self._try(_OTHER_WEIGHTS, case, self._twins[case.family, case.seed], answer)
+            return
+        self._twins[case.family, case.seed] = own
+        for name, outputs in self._impostors.items():
+            self._try(name, case, outputs, answer)
+        if not self._impostors:
+            self._impostors = {
+                "zeros": [torch.zeros_like(item) for item in own],
+                "a constant": list(map(_constant, own)),
+            }
+            for name, outputs in self._impostors.items():
+                self._try(name, case, outputs, answer)
+            self._impostors[_OTHER_INPUT] = own
+
+    @property
+    def settled(self) -> bool:
+        """Whether every impostor has been unmasked: other cases would not change what a verdict says."""
+        names = [*self._impostors, *([_OTHER_WEIGHTS] if _OTHER_WEIGHTS in self._tried else [])]
+        return bool(names) and all(any(not passed for _, passed in self._tried.get(name, ())) for name in names)
+
+    def survey(self, left_out: int = 0) -> Survey:
+        """What has been found so far."""
+        names = [*self._impostors, _OTHER_WEIGHTS] if self._impostors else []
+        return Survey(tuple(_impostor(name, self._tried.get(name, ())) for name in names), left_out)
+
+    def _try(self, name: str, case: Case, outputs: Sequence[torch.Tensor], answer: Answer) -> None:
+        self._tried.setdefault(name, []).append((case, _passes(outputs, answer)))
 
 
 def remember(found: Survey, key: str) -> None:

@@ -26,7 +26,7 @@ from kernelwright.judge import physics
 from kernelwright.judge.building import Building
 from kernelwright.judge.cases import PROBES, Pool, total_bytes
 from kernelwright.judge.clock import Turns, time_turns
-from kernelwright.judge.degenerate import Survey, remember, remembered, survey
+from kernelwright.judge.degenerate import Survey, Tally, remember, remembered
 from kernelwright.judge.evidence import Evidence
 from kernelwright.judge.fresh import Fresh
 from kernelwright.judge.gate import Gate
@@ -235,17 +235,36 @@ class Judge:
         was measured yet."""
         return self._noise.floor
 
-    def survey(self) -> Survey:
+    def survey(
+        self,
+        *,
+        whole: bool = False,
+        budget_s: float | None = None,
+        watch: Callable[[int, int, Case], None] | None = None,
+    ) -> Survey:
         """Whether answers that look at nothing would pass; worked out once for a problem with its own weights, and kept
-        in home()."""
+        in home(). `whole`: every case is asked, also where it is known already that none of them passes all. When
+        `budget_s` is used up (None: the settings'), no case is begun beyond the nominal ones. `watch` hears of each
+        case before it is asked: its number, how many there are, the case."""
         key = f"{self.problem.digest}-judge{JUDGE_VERSION}"
         if self._survey is None and self._own_weights:
             self._survey = remembered(key)
-        if self._survey is None:
-            asked = ((case, self._reference.ask(case)[1]) for case in self._pool.survey())
-            answers = [(case, answer) for case, answer in asked if answer is not None]
-            self._survey = survey(answers)
-            if self._own_weights:
+        if self._survey is None or (whole and self._survey.left_out):
+            until = time.monotonic() + (self.settings.survey_s if budget_s is None else budget_s)
+            plan, tally = self._pool.survey(), Tally()
+            asked = 0
+            for case in plan:
+                enough = (tally.settled and not whole) or time.monotonic() > until
+                if enough and case.family != "nominal":
+                    break
+                asked += 1
+                if watch:
+                    watch(asked, len(plan), case)
+                answer = self._reference.ask(case)[1]
+                if answer is not None:
+                    tally.add(case, answer)
+            self._survey = tally.survey(len(plan) - asked)
+            if self._own_weights and (tally.settled or not self._survey.left_out):
                 remember(self._survey, key)
         return self._survey
 

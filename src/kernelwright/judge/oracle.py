@@ -15,6 +15,7 @@ import dataclasses
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -175,7 +176,7 @@ class _Lift(TorchDispatchMode):
 
     def _move(self, item: Any) -> Any:
         if isinstance(item, torch.Tensor) and item.is_floating_point() and item.numel():
-            item.mul_(noise(item, self.wobble))
+            shake(item, self.wobble)
         return item
 
     def _up(self, item: Any) -> Any:
@@ -201,36 +202,40 @@ _TILE = 1 << 18
 _local = threading.local()
 
 
-def noise(like: torch.Tensor, size: float) -> torch.Tensor:
-    """1 + `size` * g in the shape of `like`, float64. The normal numbers g come from a tile drawn once for each
+def shake(tensor: torch.Tensor, size: float) -> None:
+    """Multiplies float64 `tensor` in place by 1 + `size` * g. The normal numbers g come from a tile drawn once for each
     thread, entered at a random place: drawing them anew would cost more than the oracle itself."""
-    tile = getattr(_local, "tile", None)
-    if tile is None:
-        generator = torch.Generator().manual_seed(0x5EED)
-        tile = _local.tile = torch.randn(2 * _TILE + 1, dtype=torch.float64, generator=generator)
-        _local.start = 0
+    tile = _tile()
     _local.start = (_local.start * 48271 + 11) % _TILE
-    count = like.numel()
-    if count <= _TILE:
-        flat = tile[_local.start : _local.start + count]
-    else:
-        # An odd period, so that rows of a power of two never see the same numbers twice in one place.
-        period = tile[_local.start : _local.start + _TILE - 1]
-        flat = period.repeat(-(-count // period.numel()))[:count]
-    return flat.mul(size).add_(1.0).view(like.shape).to(like.device)
+    # An odd period, so that rows of a power of two never see the same numbers twice in one place.
+    period = max(1, min(tensor.numel(), _TILE - 1))
+    factors = tile[_local.start : _local.start + period].mul(size).add_(1.0).to(tensor.device)
+    flat = tensor.view(-1) if tensor.is_contiguous() else tensor.reshape(-1)
+    whole = flat.numel() - flat.numel() % period
+    flat[:whole].view(-1, period).mul_(factors)
+    flat[whole:].mul_(factors[: flat.numel() - whole])
+    if not tensor.is_contiguous():
+        tensor.copy_(flat.view(tensor.shape))
+
+
+def _tile() -> torch.Tensor:
+    if not hasattr(_local, "tile"):
+        generator = torch.Generator().manual_seed(0x5EED)
+        _local.tile = torch.randn(2 * _TILE + 1, dtype=torch.float64, generator=generator)
+        _local.start = 0
+    return _local.tile
 
 
 def restart_noise(seed: int) -> None:
-    """The next numbers of `noise` on this thread follow from `seed` alone."""
-    noise(torch.empty(0), 0.0)  # which draws the tile where there is none yet
+    """The next numbers of `shake` on this thread follow from `seed` alone."""
+    _tile()
     _local.start = seed * 48271 % _TILE
 
 
 def _lifted(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], wobble: float) -> Truth:
     args, kwargs = tree_map(_wide, tuple(args)), tree_map(_wide, dict(kwargs))
     if wobble:
-        move = lambda item: item * noise(item, wobble) if _is_double(item) else item
-        args, kwargs = tree_map(move, args), tree_map(move, kwargs)
+        args, kwargs = tree_map(partial(_shaken, size=wobble), (args, kwargs))
     mode = _Lift(wobble)
     with torch.no_grad(), mode:
         result = module(*args, **kwargs)
@@ -239,6 +244,14 @@ def _lifted(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], wobble:
         # A result the module merely hands on (a buffer, a literal) was never lifted by an operation.
         outputs = tuple(mode._up(leaf.detach()) for leaf in leaves)
     return Truth(outputs, template, mode.longest, "", tuple(mode.selection(leaf) for leaf in leaves))
+
+
+def _shaken(item: Any, size: float) -> Any:
+    """A copy that is moved: of inputs, which are the caller's."""
+    if _is_double(item) and item.numel():
+        item = item.clone(memory_format=torch.contiguous_format)
+        shake(item, size)
+    return item
 
 
 def _plain(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], wobble: float) -> Truth:
