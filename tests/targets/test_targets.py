@@ -7,8 +7,10 @@ from kernelwright.targets.null import NullTarget
 
 
 def test_targets_are_found_by_name() -> None:
-    assert {"cpp@cpu", "null@null", "torch@cpu"} <= set(plugins.members("targets", "Target"))
-    assert {"cpp", "inductor"} <= set(plugins.members("targets.languages", "Language"))
+    assert {"cpp@cpu", "metal@metal", "null@null", "torch@cpu", "torch@metal"} <= set(
+        plugins.members("targets", "Target")
+    )
+    assert {"cpp", "inductor", "metal"} <= set(plugins.members("targets.languages", "Language"))
 
 
 @pytest.mark.parametrize("name", ["cpp@cpu", "null@null", "torch@cpu"])

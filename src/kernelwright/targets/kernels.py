@@ -5,6 +5,7 @@ import json
 import linecache
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,16 @@ def compile(source: str, language: str = "cpp", **options: Any) -> Any:
     language cannot compile here, UnknownNameError for a language that does not exist, UsageError for an option it does
     not have.
     """
-    asked = request(source, language, **options)
+    return compiled(source, language, options, sys._getframe(1).f_globals)
+
+
+def compiled(source: str, language_name: str, options: Mapping[str, Any], caller: dict[str, Any]) -> Any:
+    """What `compile` gives; `caller` are the globals of the code that the text belongs to."""
+    asked = request(source, language_name, **options)
     try:
         return rebuild(asked)
     except CompileError as error:
-        raise _placed(error, asked, sys._getframe(1).f_globals) from None
+        raise _placed(error, asked, caller) from None
 
 
 def request(source: str, language_name: str, **options: Any) -> BuildRequest:

@@ -6,7 +6,8 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -39,19 +40,32 @@ def load_candidate(
     """
     import torch
 
-    entry = getattr(modules(candidate)[0], candidate.entry, None)
-    if not isinstance(entry, type):
-        raise CompileError(f"{candidate.sources[0].path} defines no class {candidate.entry}")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        module = entry(*init_args)
+    inside, placed = _surroundings(candidate)
+    with inside():
+        entry = getattr(modules(candidate)[0], candidate.entry, None)
+        if not isinstance(entry, type):
+            raise CompileError(f"{candidate.sources[0].path} defines no class {candidate.entry}")
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            module = entry(*init_args)
     if not isinstance(module, torch.nn.Module):
         raise CompileError(f"{candidate.entry} of {candidate.sources[0].path} is no torch.nn.Module")
+    module = placed(module)
     if weights is not None:
         module.load_state_dict(dict(weights), strict=True)
     module.train(training)
     prepare(module)
     return module
+
+
+def _surroundings(candidate: Candidate) -> "tuple[Callable[[], Any], Callable[[torch.nn.Module], torch.nn.Module]]":
+    """What a candidate's code runs in, and what makes its module one that takes and gives the host's tensors."""
+    if candidate.target.rpartition("@")[2] != "metal":
+        return nullcontext, lambda module: module
+    from kernelwright.metal import native
+    from kernelwright.targets import metal_host
+
+    return (nullcontext, metal_host.carried) if native.available() else (metal_host.hosting, metal_host.housed)
 
 
 def prepare(module: "torch.nn.Module") -> None:
