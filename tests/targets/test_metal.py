@@ -168,4 +168,4 @@ def test_on_a_mac_torch_compiles(mac: None, tmp_path: Path) -> None:
 
 def test_a_mac_without_metal_says_so(mac: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    assert "this Mac has no Metal" in str(device.missing())
+    assert "torch finds no Metal on this Mac" in str(device.missing())
