@@ -141,6 +141,8 @@ def test_all_is_as_it_was_afterwards() -> None:
 
 
 class Scaled(torch.nn.Module):
+    offset: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.weight = torch.nn.Parameter(torch.ones(3))
