@@ -5,6 +5,7 @@
     │   ├── UnknownNameError  no target, writer, check or class of that name; names the nearest
     │   ├── ProblemError      the reference cannot be loaded or judged
     │   │   └── TooLargeError judging it needs more memory than this machine has: a verdict, not a mistake
+    │   ├── loops.UnsupportedError  a Python loop uses what no loop program has; the message names the place
     │   ├── ArtifactError     a saved artifact is damaged, foreign and not trusted, or does not fit the model
     │   └── ArchiveError      an archive of a newer version, or a damaged one
     ├── MissingError          this machine lacks what was asked for; the message says what to install

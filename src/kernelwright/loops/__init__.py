@@ -1,5 +1,6 @@
 """The one code generator: a typed loop-nest IR, schedules, and printers. Knows no torch.
 
+A Python function becomes a `Program` by `parse`, and text by `print_program_cpp`.
 A `Fusion` (steps over one domain) becomes a plain nest by `nest`, a fast one by `scheduled`, and text by `print_cpp`.
 """
 
@@ -19,6 +20,7 @@ from kernelwright.loops.expressions import (
 )
 from kernelwright.loops.filled import Filled, filled_template, print_filled
 from kernelwright.loops.fusion import Fusion, Operand, Result, Step, nest
+from kernelwright.loops.interpreter import interpret
 from kernelwright.loops.linear import (
     Linear,
     PackedWeight,
@@ -28,18 +30,25 @@ from kernelwright.loops.linear import (
     print_packed_weight,
 )
 from kernelwright.loops.nest import Declare, For, Kernel, Let, Local, Move, Reduction, Statement, Store, Update
+from kernelwright.loops.program import Argument, ArrayType, Failure, Program
+from kernelwright.loops.program_cpp import print_function, print_program_cpp, program_template
+from kernelwright.loops.python.parse import parse
+from kernelwright.loops.python.source import UnsupportedError
 from kernelwright.loops.schedules import Plan, keep_row, parallelise, scheduled, split, vectorise
 from kernelwright.loops.staging import streamed, turned
 from kernelwright.loops.types import ScalarType
 
 __all__ = [
     "Apply",
+    "Argument",
+    "ArrayType",
     "Attention",
     "Buffer",
     "Cast",
     "Constant",
     "Declare",
     "Expression",
+    "Failure",
     "Filled",
     "For",
     "Fusion",
@@ -54,6 +63,7 @@ __all__ = [
     "Operand",
     "PackedWeight",
     "Plan",
+    "Program",
     "Reduction",
     "Result",
     "ScalarType",
@@ -62,20 +72,26 @@ __all__ = [
     "Statement",
     "Step",
     "Store",
+    "UnsupportedError",
     "Update",
     "Variable",
     "attention_template",
     "filled_template",
+    "interpret",
     "keep_row",
     "linear_template",
     "nest",
     "packed_elements",
     "parallelise",
+    "parse",
     "print_attention",
     "print_cpp",
     "print_filled",
+    "print_function",
     "print_linear",
     "print_packed_weight",
+    "print_program_cpp",
+    "program_template",
     "scheduled",
     "split",
     "streamed",

@@ -55,13 +55,52 @@ class Op(Enum):
     OR = "or"
     NOT = "not"
 
+    # What Python's loops need besides.
+    FLOORED_DIV = "floored_div"
+    """Python's //: rounded down. An integer divisor is not 0."""
+    FLOORED_MOD = "floored_mod"
+    """Python's %: of the divisor's sign. An integer divisor is not 0."""
+    BIT_AND = "bit_and"
+    BIT_OR = "bit_or"
+    BIT_XOR = "bit_xor"
+    BIT_NOT = "bit_not"
+    SHIFT_LEFT = "shift_left"
+    """By 0 to 63; by more the result is 0."""
+    SHIFT_RIGHT = "shift_right"
+    POW = "pow"
+    ATAN2 = "atan2"
+    HYPOT = "hypot"
+    FMOD = "fmod"
+    COPYSIGN = "copysign"
+    SIN = "sin"
+    COS = "cos"
+    TAN = "tan"
+    ASIN = "asin"
+    ACOS = "acos"
+    ATAN = "atan"
+    SINH = "sinh"
+    COSH = "cosh"
+    ASINH = "asinh"
+    ACOSH = "acosh"
+    ATANH = "atanh"
+    EXP2 = "exp2"
+    LOG2 = "log2"
+    LOG10 = "log10"
+    CBRT = "cbrt"
+    ERFC = "erfc"
+    GAMMA = "gamma"
+    LGAMMA = "lgamma"
+    ISNAN = "isnan"
+    ISINF = "isinf"
+    ISFINITE = "isfinite"
+
     @property
     def compares(self) -> bool:
         """Whether the result is BOOL whatever the operands are."""
         return self in _COMPARES
 
 
-_COMPARES = {Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ, Op.NE}
+_COMPARES = {Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ, Op.NE, Op.ISNAN, Op.ISINF, Op.ISFINITE}
 # Work of one operation, in units of a vector addition: what the schedules weigh against a load.
 _COSTS = {
     Op.DIV: 4,

@@ -1,0 +1,1 @@
+"""Python functions as programs: the front end of loops/."""
