@@ -93,6 +93,7 @@ def judge(
     """
     from kernelwright.archive import Archive
     from kernelwright.judge import differentiated, differentiating
+    from kernelwright.judge.patience import patience
     from kernelwright.problems import load
     from kernelwright.report import verdict_json
     from kernelwright.search import choose_device, choose_writers, search
@@ -108,7 +109,7 @@ def judge(
         if problem is None:
             raise typer.BadParameter("Missing argument 'PROBLEM'.")
         try:
-            with aside(json_to):
+            with aside(json_to), patience(budget_s, f"loading {problem}"):
                 loaded = load(problem, inputs=inputs or (), scale=scale, training=train_mode, autocast=autocast)
         except TooLargeError as error:
             (unsupported,) = refused(error, device).entries

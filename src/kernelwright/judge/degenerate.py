@@ -1,9 +1,11 @@
 """Would an answer pass that has not looked? Asked once for each problem, of the answers alone."""
 
 import json
+import math
 import os
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +15,8 @@ from kernelwright.judge.examination import examine
 from kernelwright.judge.reference import Answer
 from kernelwright.records import Case, decode, encode
 
+Watch = Callable[[int, int, Case], None]
+"""Hears of a case before it is asked: its number, how many there are, the case."""
 _OTHER_WEIGHTS = "other weights' result"
 _OTHER_INPUT = "another input's result"
 
@@ -112,6 +116,31 @@ class Tally:
 
     def _try(self, name: str, case: Case, outputs: Sequence[torch.Tensor], answer: Answer) -> None:
         self._tried.setdefault(name, []).append((case, _passes(outputs, answer)))
+
+
+def conduct(
+    plan: Sequence[Case],
+    ask: Callable[[Case], Answer | None],
+    *,
+    whole: bool = False,
+    until: float = math.inf,
+    watch: Watch | None = None,
+) -> tuple[Survey, bool]:
+    """Asks the cases of `plan` in turn, the nominal ones in any case; see Judge.survey. Also whether more cases would
+    change nothing that a verdict says. `until` is by time.monotonic()."""
+    tally, asked = Tally(), 0
+    for case in plan:
+        enough = (tally.settled and not whole) or time.monotonic() > until
+        if enough and case.family != "nominal":
+            break
+        asked += 1
+        if watch:
+            watch(asked, len(plan), case)
+        answer = ask(case)
+        if answer is not None:
+            tally.add(case, answer)
+    found = tally.survey(len(plan) - asked)
+    return found, tally.settled or not found.left_out
 
 
 def remember(found: Survey, key: str) -> None:

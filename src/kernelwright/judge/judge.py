@@ -26,7 +26,7 @@ from kernelwright.judge import physics
 from kernelwright.judge.building import Building
 from kernelwright.judge.cases import PROBES, Pool, total_bytes
 from kernelwright.judge.clock import Turns, time_turns
-from kernelwright.judge.degenerate import Survey, Tally, remember, remembered
+from kernelwright.judge.degenerate import Survey, Watch, conduct, remember, remembered
 from kernelwright.judge.evidence import Evidence
 from kernelwright.judge.fresh import Fresh
 from kernelwright.judge.gate import Gate
@@ -100,7 +100,7 @@ class Judge:
         self.gate = gate or Gate()
         self.environment: Environment = targets.environment(device)
         self._unsupported = _too_large(problem)
-        self._reference = Reference(problem, weights, settings.cache_bytes)
+        self._reference = Reference(problem, weights, settings.cache_bytes, settings.reference_s)
         self._broker = Building(targets.LocalBroker(), self.gate)
         self._pool = Pool.draw(problem, settings.pool_seeds, weighted=not self._reference.weightless)
         self._turn = 0
@@ -240,7 +240,7 @@ class Judge:
         *,
         whole: bool = False,
         budget_s: float | None = None,
-        watch: Callable[[int, int, Case], None] | None = None,
+        watch: Watch | None = None,
     ) -> Survey:
         """Whether answers that look at nothing would pass; worked out once for a problem with its own weights, and kept
         in home(). `whole`: every case is asked, also where it is known already that none of them passes all. When
@@ -251,20 +251,9 @@ class Judge:
             self._survey = remembered(key)
         if self._survey is None or (whole and self._survey.left_out):
             until = time.monotonic() + (self.settings.survey_s if budget_s is None else budget_s)
-            plan, tally = self._pool.survey(), Tally()
-            asked = 0
-            for case in plan:
-                enough = (tally.settled and not whole) or time.monotonic() > until
-                if enough and case.family != "nominal":
-                    break
-                asked += 1
-                if watch:
-                    watch(asked, len(plan), case)
-                answer = self._reference.ask(case)[1]
-                if answer is not None:
-                    tally.add(case, answer)
-            self._survey = tally.survey(len(plan) - asked)
-            if self._own_weights and (tally.settled or not self._survey.left_out):
+            ask = lambda case: self._reference.ask(case)[1]
+            self._survey, final = conduct(self._pool.survey(), ask, whole=whole, until=until, watch=watch)
+            if final and self._own_weights:
                 remember(self._survey, key)
         return self._survey
 

@@ -4,6 +4,7 @@ Runs the user's own code, in the judge's process, never a candidate's.
 """
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -17,13 +18,18 @@ from kernelwright import problems
 from kernelwright.graph.reference import build_reference
 from kernelwright.judge import budget
 from kernelwright.judge.budget import Allowance, allowances
+from kernelwright.judge.cases import told
 from kernelwright.judge.oracle import Truth, ask, doubled, leaves_of, restart_noise
+from kernelwright.judge.patience import patience
 from kernelwright.judge.session import Expected
 from kernelwright.records import Case, Problem, unflatten
 
 _PROBES = ("nan_probe", "inf_probe")
 _KINK = 2.0**-14
 """How far inputs and results of operations are moved to find decisions that are near: 2**10 roundings of float32."""
+_LEAST_S = 20.0
+_SLOWER = 20.0
+"""Inputs of other families may take so much longer than the reference's own; beyond, they say nothing."""
 _ALIKE = ("constant", "heavy_tailed", "one_hot", "sorted")
 
 
@@ -49,8 +55,10 @@ class Answer:
 class Reference:
     """One problem's reference with its weights. Thread-safe: one question at a time."""
 
-    def __init__(self, problem: Problem, weights: Mapping[str, torch.Tensor] | None, cache_bytes: int) -> None:
-        """Raises ProblemError if the reference cannot be built."""
+    def __init__(
+        self, problem: Problem, weights: Mapping[str, torch.Tensor] | None, cache_bytes: int, limit_s: float = 300.0
+    ) -> None:
+        """`limit_s`: for one answer on its own inputs. Raises ProblemError if the reference cannot be built."""
         self.problem = problem
         self._lock = threading.RLock()
         self._base = problems.weights(problem, weights, "original", 0)
@@ -59,6 +67,7 @@ class Reference:
         self._loaded: tuple[str, int] = ("original", 0)
         self._cache: OrderedDict[str, tuple[list[torch.Tensor], Answer | None]] = OrderedDict()
         self._room, self._held = cache_bytes, 0
+        self._limit_s, self._took_s = limit_s, 0.0
         self.note = ""
         """Where an answer is not float64 throughout: what was done instead, and why."""
 
@@ -120,12 +129,19 @@ class Reference:
             return leaves_of(self._as_run(leaves)[0])[0]
 
     def _try(self, case: Case, leaves: list[torch.Tensor]) -> Answer | None:
+        own = case.family == "nominal" and not case.sizes and case.weights == "original"
+        limit_s = self._limit_s if own or not self._took_s else max(_LEAST_S, _SLOWER * self._took_s)
+        began = time.monotonic()
         try:
-            return self.answer(leaves, case)
+            with patience(limit_s, f"the reference {self.problem.name} ({told(case)})"):
+                answer = self.answer(leaves, case)
+            if own:
+                self._took_s = max(self._took_s, time.monotonic() - began)
+            return answer
         # The user's code may raise anything for inputs it was not written for; on its own inputs it is our caller's
         # business to complain.
         except Exception:
-            if case.family == "nominal" and not case.sizes and case.weights == "original":
+            if own:
                 raise
             return None
 

@@ -35,6 +35,8 @@ class Settings:
     """What inputs and oracle results of the pool may occupy; beyond it they are computed again."""
     survey: bool = True
     """Whether a problem is surveyed for degeneracy before its first verdict."""
+    reference_s: float = 300.0
+    """For one answer of the reference on its own inputs, the oracle's runs included."""
     survey_s: float = 60.0
     """When so long has gone by, it asks the cases of the problem's own inputs alone."""
     time: bool = True
