@@ -7,8 +7,8 @@ from typing import Any
 from kernelwright.loops.expressions import Buffer, Variable
 from kernelwright.loops.program import Argument, ArrayType, Break, Command, If, Loop, Program, Return
 from kernelwright.loops.python.builder import Builder
+from kernelwright.loops.python.functions import Function
 from kernelwright.loops.python.source import Source, UnsupportedError, python_function
-from kernelwright.loops.python.statements import Statements
 from kernelwright.loops.python.values import identifier, whole
 from kernelwright.loops.types import ScalarType
 
@@ -62,7 +62,7 @@ def _pass(
             f"{source.file}:{source.where(tree).line}: {tree.name} takes {len(parameters)} arguments "
             f"({', '.join(parameter.arg for parameter in parameters)}), and types of {len(types)} were given"
         )
-    statements = Statements(source, builder, make)
+    statements = Function(source, builder, make)
     buffers: list[Buffer] = []
     scalars: list[Variable] = []
     for number, (parameter, type) in enumerate(zip(parameters, types, strict=True)):
@@ -104,7 +104,7 @@ def _argument(
     parameter: ast.arg,
     type: ArrayType | ScalarType,
     number: int,
-    statements: Statements,
+    statements: Function,
     buffers: list[Buffer],
     scalars: list[Variable],
 ) -> None:
