@@ -30,6 +30,7 @@ FLOORS = {
     "archive": 5,
     "judge": 6,
     "deploy": 6,
+    "functions": 6,
     "report": 6,
     "search": 7,
     "app": 8,

@@ -2,6 +2,7 @@
 
     fast = kernelwright.optimize(model, example_inputs)    # a drop-in nn.Module
     torch.compile(model, backend="kernelwright")           # proven kernels from the archive, Inductor for the rest
+    @kernelwright.njit                                     # a Python loop at the speed of C
 
 Importing this package loads neither torch nor any of its rooms.
 """
@@ -10,14 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernelwright.deploy import load as load
+    from kernelwright.functions import constant as constant
+    from kernelwright.functions import njit as njit
+    from kernelwright.functions import prange as prange
     from kernelwright.search import optimize as optimize
     from kernelwright.targets import compile as compile
     from kernelwright.targets import source as source
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "compile", "load", "optimize", "source"]
+__all__ = ["__version__", "compile", "constant", "load", "njit", "optimize", "prange", "source"]
 
-_ROOMS = {"compile": "targets", "load": "deploy", "optimize": "search", "source": "targets"}
+_ROOMS = {
+    **dict.fromkeys(("compile", "source"), "targets"),
+    **dict.fromkeys(("constant", "njit", "prange"), "functions"),
+    "load": "deploy",
+    "optimize": "search",
+}
 
 
 def __getattr__(name: str) -> Any:

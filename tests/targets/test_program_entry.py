@@ -10,7 +10,7 @@ import torch
 
 import kernelwright
 from kernelwright.targets.entry import program
-from kernelwright.targets.entry.program import Entry, Slot
+from kernelwright.targets.entry.program import Entry, Slot, written
 
 SUM = """
 struct KwError { int32 kind, line, column, argument, axis, set; int64 index, size; };
@@ -39,7 +39,7 @@ def entry_for(dtype: str, *, contiguous: bool = True) -> Entry:
 
 def loaded(entry: Entry, dtype: str) -> Any:
     text = SUM.replace("TYPE", program.SCALARS[dtype])
-    return kernelwright.compile(text, language="program", entry=entry.text())
+    return kernelwright.compile(text, language="program", entries=written(entry))["total"]
 
 
 class Call:
@@ -51,7 +51,7 @@ class Call:
         self.memory = bytearray(8 * entry.words)
         cells = (ctypes.c_int64 * entry.words).from_buffer(self.memory)
         cells[:] = [id(self.following), id(self.failing), *words]
-        self.call, self.kept = loaded(entry, dtype).bound(self.memory)
+        self.call = loaded(entry, dtype).bound(self.memory)
 
     def _fail(self, address: int) -> None:
         kind, line, column, argument, axis, _ = (ctypes.c_int32 * 6).from_address(address)
@@ -133,7 +133,7 @@ extern "C" int32 twice(const int64* const*, const void* const* scalars, void* re
         memory = bytearray(8 * entry.words)
         following = lambda *arguments: "next"
         (ctypes.c_int64 * entry.words).from_buffer(memory)[0] = id(following)
-        call, _kept = kernelwright.compile(text, language="program", entry=entry.text()).bound(memory)
+        call = kernelwright.compile(text, language="program", entries=written(entry))["twice"].bound(memory)
         assert call(1.5) == 3.0
         assert call(2) == ("next" if exact else 4.0)
 

@@ -42,8 +42,7 @@ class Library:
             entry = ctypes.cast(getattr(library, ENTRY + signature.name), ctypes.c_void_p).value
             assert address is not None
             slow = SlowCall(signature, address, library)
-            self.__dict__[signature.name], method = builtin(signature.name, str(signature), entry, slow)
-            slow.kept = (library, method)
+            self.__dict__[signature.name] = builtin(signature.name, str(signature), entry, slow)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"no kernel is called {name!r}; this library has {', '.join(self._names)}")
@@ -57,9 +56,14 @@ class Library:
         return rebuild, (self._request,)
 
 
-def builtin(name: str, doc: str, entry: int | None, bound: Any) -> tuple[types.BuiltinFunctionType, Any]:
-    """A function like those of an extension module, bound to an object; and what must live as long as it."""
+_methods: dict[tuple[str, str, int | None], _MethodDef] = {}
+"""Never dropped: the garbage collector may look at a builtin after whatever else would keep its definition."""
+
+
+def builtin(name: str, doc: str, entry: int | None, bound: Any) -> types.BuiltinFunctionType:
+    """A function like those of an extension module, bound to an object."""
     method = _MethodDef(name.encode(), entry, _METH_FASTCALL_KEYWORDS, doc.encode())
+    method = _methods.setdefault((name, doc, entry), method)
     create = ctypes.pythonapi.PyCFunction_NewEx
     create.restype, create.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return create(ctypes.byref(method), bound, None), method
+    return create(ctypes.byref(method), bound, None)

@@ -61,13 +61,18 @@ class Entry:
         """Length of what the entry is bound to, in words."""
         return 2 + sum(slot.kind == "bound" for slot in self.slots) + self.tables + len(self.guards)
 
-    def text(self) -> str:
-        return json.dumps(asdict(self))
+
+def written(*entries: Entry) -> str:
+    """Entries as text."""
+    return json.dumps([asdict(entry) for entry in entries])
 
 
-def read(text: str) -> Entry:
-    """The Entry that `text()` wrote."""
-    fields: dict[str, Any] = json.loads(text)
+def read(text: str) -> tuple[Entry, ...]:
+    """The entries that `written` wrote."""
+    return tuple(map(_entry, json.loads(text)))
+
+
+def _entry(fields: dict[str, Any]) -> Entry:
     fields["slots"] = tuple(Slot(**slot) for slot in fields["slots"])
     for name in ("arrays", "guards", "apart"):
         fields[name] = tuple(tuple(pair) for pair in fields[name])

@@ -1,4 +1,4 @@
-"""Loop programs: C++ text that the loop-nest generator wrote from a Python function, with the entry it is called by."""
+"""Loop programs: C++ that the loop-nest generator wrote from Python functions, with the entries they are called by."""
 
 import ctypes
 from collections.abc import Sequence
@@ -17,38 +17,44 @@ _FILE = "program.cpp"
 
 
 class ProgramLanguage(CppLanguage):
-    """Option `entry`: an entry/program.py Entry as text. Nobody writes this by hand: see the room functions/."""
+    """Option `entries`: what entry/program.py wrote of Entry objects. Nobody does this by hand: see functions/."""
 
     name = "program"
     file = _FILE
-    options = frozenset({"entry"})
+    options = frozenset({"entries"})
 
     def key(self, request: BuildRequest) -> Sequence[str]:
         return (*super().key(request), _runtime())
 
     def unit(self, request: BuildRequest) -> str:
-        entry = program.program_entry(program.read(dict(request.options)["entry"]))
-        return f'{prelude()}\n{_header()}\n# 1 "{_FILE}"\n{request.source}\n# 1 "entry"\n{entry}\n'
+        entries = "\n".join(map(program.program_entry, _entries(request)))
+        return f'{prelude()}\n{_header()}\n# 1 "{_FILE}"\n{request.source}\n# 1 "entries"\n{entries}\n'
 
-    def load(self, path: Path, request: BuildRequest) -> "LoadedProgram":
-        return LoadedProgram(path, program.read(dict(request.options)["entry"]))
+    def load(self, path: Path, request: BuildRequest) -> "dict[str, LoadedProgram]":
+        """The programs by their symbols."""
+        library = ctypes.CDLL(str(path))
+        ctypes.c_void_p.in_dll(library, "kernelwright_runtime").value = ctypes.addressof(table())
+        return {entry.symbol: LoadedProgram(library, entry) for entry in _entries(request)}
+
+
+def _entries(request: BuildRequest) -> tuple[program.Entry, ...]:
+    return program.read(dict(request.options)["entries"])
 
 
 class LoadedProgram:
     """A program in this process."""
 
-    def __init__(self, path: Path, entry: program.Entry) -> None:
+    def __init__(self, library: ctypes.CDLL, entry: program.Entry) -> None:
         self.entry = entry
-        self._library = ctypes.CDLL(str(path))
-        ctypes.c_void_p.in_dll(self._library, "kernelwright_runtime").value = ctypes.addressof(table())
-        self._address = ctypes.cast(getattr(self._library, ENTRY + entry.symbol), ctypes.c_void_p).value
-        self.function = getattr(self._library, entry.symbol)
+        self._library = library
+        self._address = ctypes.cast(getattr(library, ENTRY + entry.symbol), ctypes.c_void_p).value
+        self.function = getattr(library, entry.symbol)
         """int32 (arrays, scalars, results, error), as ctypes sees it; the GIL is released while it runs."""
         self.function.restype = ctypes.c_int32
         self.function.argtypes = [ctypes.c_void_p] * 4
 
-    def bound(self, words: bytearray) -> tuple[Any, Any]:
-        """The entry as a builtin function bound to `words`, and what must live as long as it."""
+    def bound(self, words: bytearray) -> Any:
+        """The entry as a builtin function bound to `words`."""
         assert len(words) == 8 * self.entry.words
         return builtin(self.entry.symbol, "a compiled loop", self._address, words)
 

@@ -1,0 +1,57 @@
+"""The decorators."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kernelwright.functions.function import Function
+from kernelwright.functions.options import read_options
+from kernelwright.functions.signatures import read_signatures
+
+
+def njit(
+    signature_or_function: Any = None,
+    *,
+    target: str = "cpu",
+    boundscheck: bool = True,
+    parallel: bool = False,
+    deterministic: bool = False,
+    precision: str | None = None,
+    **numba: Any,
+) -> Any:
+    """Compiles a Python function of arrays and numbers; loops in it run at the speed of C.
+
+        @kw.njit
+        def shuffle_mul(a, b, operator, res):
+            res[:] = 0.0
+            for n in range(operator.shape[0]):
+                i, j, k, count = operator[n]
+                res[k] += count * a[i] * b[j]
+
+    Compiled for the types of the arguments when they are first met, or ahead for signatures as Numba writes them.
+    `boundscheck`: an index outside its axis raises IndexError. `parallel`: loops that can run on several threads do.
+    `deterministic`: the same bits in every run. `target`: where it runs. docs/loops.md has what of Numba's options and
+    of Python is understood. Raises loops.UnsupportedError, UsageError, MissingError.
+    """
+    options = read_options(
+        "njit",
+        target,
+        precision,
+        numba,
+        boundscheck=boundscheck,
+        parallel=parallel,
+        deterministic=deterministic,
+    )
+
+    def decorate(python: Callable[..., Any]) -> Function:
+        return Function(python, options, read_signatures(signatures))
+
+    if callable(signature_or_function) and hasattr(signature_or_function, "__code__"):
+        signatures = None
+        return decorate(signature_or_function)
+    signatures = signature_or_function
+    return decorate
+
+
+def prange(*bounds: int) -> range:
+    """range() whose turns the user promises to be independent: they may run on several threads."""
+    return range(*bounds)

@@ -1,0 +1,199 @@
+"""What a decorator returns: a callable that compiles for the types it meets."""
+
+import functools
+import inspect
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kernelwright.functions.arguments import Given, convert, given
+from kernelwright.functions.chain import Link
+from kernelwright.functions.constants import Constant, is_constant
+from kernelwright.functions.options import Options
+from kernelwright.functions.overload import Overload
+from kernelwright.functions.signatures import Signature, Types, words
+from kernelwright.loops import ArrayType
+from kernelwright.targets.entry import table
+
+# One at a time in a process: compiling a function may compile those that it calls.
+_compiling = threading.RLock()
+
+
+def _renew_lock() -> None:
+    """In the child of a fork, where the thread that held the lock is not there."""
+    global _compiling
+    _compiling = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+class Function(functools.partial):
+    """A compiled Python function. `.py_func` is the plain one.
+
+    functools.partial is the one class of the standard library whose instances have attributes and are called without
+    a frame of Python's. What it calls is the first entry of the chain (chain.py); the last is `_Slow`.
+    """
+
+    py_func: Callable[..., Any]
+    options: Options
+    plans: dict[Any, Any]
+    """What was chosen for arrays that cannot change, by types and arrays."""
+    _slow: "_Slow"
+    _signature: inspect.Signature
+    _declared: tuple[Signature, ...]
+    _overloads: dict[Types, Overload]
+    _links: list[Link]
+
+    def __new__(cls, python: Callable[..., Any], options: Options, signatures: Sequence[Signature] = ()) -> "Function":
+        slow = _Slow()
+        self = super().__new__(cls, slow)
+        functools.update_wrapper(self, python)
+        self.py_func, self.options = python, options
+        self._slow = slow
+        self._signature = inspect.signature(python)
+        self._declared = tuple(signatures)
+        self._overloads, self._links = {}, []
+        self.plans = {}
+        slow.function = weakref.ref(self)
+        for parameter in self._signature.parameters.values():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise TypeError(f"{self._name}: parameters like *args and **kwargs are not supported")
+        for signature in self._declared:
+            self._check(signature)
+            self._overload(signature.arguments)
+        return self
+
+    def __repr__(self) -> str:
+        return f"<compiled {self._name} for {', '.join(self.signatures) or 'no types yet'}>"
+
+    def __reduce__(self) -> str:  # type: ignore[override]
+        return self.__dict__["__qualname__"]  # by import path, as plain functions are pickled
+
+    @property
+    def signatures(self) -> list[str]:
+        """The types it was compiled for."""
+        return [f"({', '.join(map(words, types))})" for types in self._overloads]
+
+    @property
+    def _name(self) -> str:
+        return getattr(self, "__name__", "function")
+
+    def _check(self, signature: Signature) -> None:
+        wanted = len(self._signature.parameters)
+        if len(signature.arguments) != wanted:
+            raise TypeError(f"{self._name} takes {wanted} arguments, and its signature {signature} has others")
+
+    def call_slowly(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Whatever no entry was sure of: compiles what is missing, and runs it or says what is wrong."""
+        if table.stale():
+            table.table()
+        values = self._bind(arguments, keywords)
+        items = [given(value, self._place(i)) for i, value in enumerate(values)]
+        overload, items = self._chosen(items)
+        constants = {
+            i: value
+            for i, value in enumerate(values)
+            if is_constant(value) and not overload.program.arguments[i].written
+        }
+        if constants:
+            self._plan(overload, items, constants)
+        return overload.launch(items)
+
+    def _plan(self, overload: Overload, items: list[Given], constants: dict[int, Constant]) -> None:
+        """Puts an entry for these constants into the chain, where there is none yet and these arguments allow it."""
+        key = (overload.types, tuple((i, id(array)) for i, array in sorted(constants.items())))
+        if key in self.plans:
+            return
+        from kernelwright.functions.plans import choosing
+
+        overload.check_writable(items)
+        with _compiling:
+            if key in self.plans or not choosing.fits(overload, items, constants):
+                return
+            plan, self.plans[key] = choosing.choose(overload, items, constants)
+            made = choosing.link(plan, overload, constants)
+            for array in constants.values():
+                weakref.finalize(array, _forget, weakref.ref(self), key, made)
+            self._insert([made])
+
+    def _bind(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+        try:
+            bound = self._signature.bind(*arguments, **keywords)
+        except TypeError as error:
+            raise TypeError(f"{self._name}: {error}") from None
+        bound.apply_defaults()
+        return bound.args
+
+    def _place(self, index: int) -> str:
+        return f"{self._name}, argument {index + 1}, {list(self._signature.parameters)[index]!r}"
+
+    def _chosen(self, items: list[Given]) -> tuple[Overload, list[Given]]:
+        """The overload for these arguments, and the arguments as it wants them."""
+        types = tuple(item.type for item in items)
+        if types in self._overloads or not self._declared:
+            return self._overload(types), items
+        wrong: list[str] = []
+        for signature in self._declared:
+            wanted = tuple(_as_laid_out(kind, item) for kind, item in zip(signature.arguments, items, strict=True))
+            try:
+                fitting = [
+                    convert(item, kind, self._place(i))
+                    for i, (item, kind) in enumerate(zip(items, wanted, strict=True))
+                ]
+            except TypeError as error:
+                wrong.append(str(error))
+            else:
+                return self._overload(wanted), fitting
+        if len(wrong) == 1:
+            raise TypeError(wrong[0])
+        declared = " or ".join(map(str, self._declared))
+        raise TypeError(f"{self._name} was declared for {declared}, not for ({', '.join(map(words, types))})")
+
+    def _overload(self, types: Types) -> Overload:
+        found = self._overloads.get(types)
+        if found is None:
+            with _compiling:
+                found = self._overloads.get(types)
+                if found is None:
+                    found = Overload(self.py_func, types, self.options, exact=len(self._declared) != 1)
+                    self._overloads[types] = found
+                    self._insert(found.links)
+        return found
+
+    def _insert(self, links: Sequence[Link]) -> None:
+        """Puts entries before the others. Calls in other threads see the chain before or after."""
+        following: Any = self.func
+        for link in reversed(links):
+            link.set_next(following)
+            following = link.call
+        self._links.extend(links)  # never dropped: a call may be in any of them
+        super().__setstate__((following, (), {}, self.__dict__))  # type: ignore[misc]
+
+
+def _forget(function: "weakref.ref[Function]", key: Any, link: Link) -> None:
+    """A constant is gone: what was made for it goes too, and its place in memory may be another array's."""
+    link.release()
+    owner = function()
+    if owner is not None:
+        owner.plans.pop(key, None)
+
+
+def _as_laid_out(kind: Any, item: Given) -> Any:
+    """A declared array type with the layout of the array that was given: a signature holds for both."""
+    if isinstance(kind, ArrayType) and isinstance(item.type, ArrayType):
+        return ArrayType(kind.dtype, kind.ndim, item.type.contiguous)
+    return kind
+
+
+class _Slow:
+    """The end of a chain."""
+
+    function: "weakref.ref[Function]"
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        function = self.function()
+        assert function is not None
+        return function.call_slowly(arguments, keywords)
