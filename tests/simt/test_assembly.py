@@ -23,7 +23,7 @@ define linkonce_odr void @"helper with spaces"(ptr %f) {
 }
 
 define void @simt_loop_2() {
-  %x = call ptr @_ZN4simt5fiber4selfEv()
+  %x = call i32 @simt_self_lane()
   ret void
 }
 """

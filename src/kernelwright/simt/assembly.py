@@ -8,9 +8,7 @@ from kernelwright.simt.layout import group_variables
 _DEFINE = re.compile(r'^define [^@]*@("[^"]+"|[\w.$-]+)\(', re.MULTILINE)
 _NAME = re.compile(r'@("[^"]+"|[\w.$-]+)')
 
-_WAITING = ("simt_wait_", "simt_matrix_product", "simt_log")
-_FIBER = "4simt5fiber"
-"""The mangled namespace of what stands on a fiber, though it may not wait (runtime/cpu.hpp)."""
+_WAITING = ("simt_wait_", "simt_matrix_product", "simt_self_", "simt_log")
 
 
 def references(text: str) -> dict[str, frozenset[str]]:
@@ -36,7 +34,7 @@ def reached(references: dict[str, frozenset[str]], start: str) -> set[str]:
 
 def waits(names: Iterable[str]) -> bool:
     """Whether code that reaches `names` may need other threads to run before it goes on."""
-    return any(name.startswith(_WAITING) or _FIBER in name for name in names)
+    return any(name.startswith(_WAITING) for name in names)
 
 
 def group_memory(text: str, entries: int) -> list[int]:

@@ -1,8 +1,10 @@
 // The grid on CPU cores. Included by simt.hpp and by fibers.cpp, which runs what waits.
 //
-// A group runs on one worker thread. An entry that never waits is a plain loop over its threads (entry.hpp). Otherwise
-// every thread is a fiber: it runs until it waits, then the next one runs. All stacks of a worker lie in one aligned
-// arena with the Group at its start, so a fiber finds its group in its own stack pointer.
+// A group runs on one worker thread. An entry that never waits is a plain loop over its threads (entry.hpp). One that
+// waits is cut there into regions (regions.py), each a loop over the lanes of a SIMD group (regions.cpp). Where that
+// can't be done, every thread is a fiber: it runs until it waits, then the next one runs (fibers.cpp). All stacks of a
+// worker lie in one aligned arena with the Group at its start, so a fiber finds its group in its own stack pointer;
+// regions keep there what lives across a wait.
 #pragma once
 
 namespace simt {
@@ -34,6 +36,9 @@ struct Launch {
   u64 switches, barriers, exchanges;
 };
 
+// Bytes of the slot for a value of a size; slots of different sizes don't overlap.
+constexpr u64 slot_bytes(u64 size) { return size <= 4 ? 4 : size <= 8 ? 8 : size <= 16 ? 16 : 32; }
+
 struct Simd;
 struct Group;
 
@@ -42,7 +47,6 @@ struct Fiber {
   const void* site;  // where it waits
   void (*complete)(Simd&, u64 lanes);
   Simd* simd;
-  Position position;
   u32 index;
   u32 lane;
   u32 stack;
@@ -50,15 +54,28 @@ struct Fiber {
 };
 
 struct Simd {
+  u16 state[SIMT_WIDTH];  // where each lane waits, by number; 0 if it has ended. Of regions alone, which know it is first
   u64 ready, waiting, at_barrier, live;
   const void* site;  // where the first waiting lane waits
   bool mixed;        // lanes wait in more than one place
   u32 first;         // index of lane 0 in the group
   Fiber* fibers;
   u64 result_lanes;
-  u32 argument[SIMT_WIDTH];
-  alignas(64) char in[SIMT_WIDTH][kSlotBytes];
-  alignas(64) char out[SIMT_WIDTH][kSlotBytes];
+  alignas(64) u32 argument[SIMT_WIDTH];
+  alignas(64) char given[SIMT_WIDTH * (4 + 8 + 16 + 32)];
+  alignas(64) char result[SIMT_WIDTH * kSlotBytes];
+
+  // What lanes give lies close together, so that loops over lanes can be vector code; apart for each size, as lanes may
+  // wait in several places at once.
+  template <u64 Bytes>
+  SIMT_INLINE char* in(u32 lane) {
+    return given + SIMT_WIDTH * (slot_bytes(Bytes) - 4) + lane * slot_bytes(Bytes);
+  }
+  // What one meeting leaves is taken before the next.
+  template <u64 Bytes>
+  SIMT_INLINE char* out(u32 lane) {
+    return result + lane * slot_bytes(Bytes);
+  }
 };
 
 struct Group {
@@ -66,9 +83,10 @@ struct Group {
   Fiber* current;
   char* memory;  // dynamic group memory
   Position at, size;
+  u32 x[kMaxThreads], y[kMaxThreads], z[kMaxThreads];  // where each thread stands in its group
   u32 threads, simds;
   // What follows is the runtime's own.
-  void (*body)(Group&, Fiber&);
+  void (*body)(Group&, const Launch&);
   void* worker_stack_pointer;
   const void* barrier_site;
   bool barrier_mixed;
@@ -96,8 +114,13 @@ __attribute__((convergent, nomerge, const)) Pair simt_matrix_product(float a0, f
                                                                      float c1);
 // The same for a runtime function that stands between the kernel's call, at `site`, and the wait.
 void simt_wait_at(void (*complete)(Simd&, u64), const void* site);
-void simt_run_fibers(Launch*, Worker*, void (*body)(Group&, Fiber&));
-void simt_log(const char* text, u64 bytes);
+void simt_run_fibers(Launch*, Worker*, void (*body)(Group&, const Launch&));
+void simt_log(Group*, const char* text, u64 bytes);
+// Where the running thread stands. Constant to the thread, so the compiler asks once; regions.py knows the answers.
+__attribute__((const)) Group* simt_self_group();
+__attribute__((const)) Simd* simt_self_simd();
+__attribute__((const)) u32 simt_self_lane();
+__attribute__((const)) u32 simt_self_index();
 #ifdef SIMT_WATCH
 void simt_watch_group_begin(Group&);
 void simt_watch_group_end();
@@ -107,31 +130,16 @@ void simt_watch_simd(u32 index);
 #endif
 }
 
-// Everything that needs a fiber to stand on is in this namespace: compiling.py looks for its name.
 namespace fiber {
 
+// Of the runtime and its checks alone: kernels ask simt_self_*.
 SIMT_INLINE Group& group() { return *(Group*)(u64(__builtin_frame_address(0)) & ~(kArenaBytes - 1)); }
 SIMT_INLINE Fiber& self() { return *group().current; }
 
-// Gives `v`, waits for the lanes that came to the same place, returns what `complete` left for this lane.
-template <class R, class T>
-SIMT_INLINE R exchange(void (*complete)(Simd&, u64), T v, u32 argument = 0) {
-  static_assert(sizeof(T) <= kSlotBytes && sizeof(R) <= kSlotBytes, "up to 32 bytes go between lanes");
-  Fiber& f = self();
-  Simd& s = *f.simd;
-  u32 lane = f.lane;
-  __builtin_memcpy(s.in[lane], &v, sizeof(T));
-  s.argument[lane] = argument;
-  simt_wait_simd(complete);
-  R result;
-  __builtin_memcpy(&result, s.out[lane], sizeof(R));
-  return result;
-}
+}  // namespace fiber
 
-template <class T>
-struct Slot {
-  char bytes[sizeof(T)];
-};
+namespace meeting {
+
 template <class T>
 SIMT_INLINE T take(const char* slot) {
   T v;
@@ -143,6 +151,17 @@ SIMT_INLINE void give(char* slot, const T& v) {
   __builtin_memcpy(slot, &v, sizeof(T));
 }
 
+// Gives `v`, waits for the lanes that came to the same place, returns what `complete` left for this lane.
+template <class R, class T>
+SIMT_INLINE R exchange(void (*complete)(Simd&, u64), T v) {
+  static_assert(sizeof(T) <= kSlotBytes && sizeof(R) <= kSlotBytes, "up to 32 bytes go between lanes");
+  Simd& s = *simt_self_simd();
+  u32 lane = simt_self_lane();
+  give(s.in<sizeof(T)>(lane), v);
+  simt_wait_simd(complete);
+  return take<R>(s.out<sizeof(R)>(lane));
+}
+
 // Lane i takes what lane argument[i] gave, whether that lane is active or not; out of range it keeps its own.
 template <unsigned long Bytes>
 void complete_shuffle(Simd& s, u64 lanes) {
@@ -150,23 +169,23 @@ void complete_shuffle(Simd& s, u64 lanes) {
     char bytes[Bytes];
   };
   for (u32 i = 0; i < SIMT_WIDTH; i++)
-    if (lanes >> i & 1) give(s.out[i], take<Raw>(s.in[s.argument[i] < SIMT_WIDTH ? s.argument[i] : i]));
+    if (lanes >> i & 1) give(s.out<Bytes>(i), take<Raw>(s.in<Bytes>(s.argument[i] < SIMT_WIDTH ? s.argument[i] : i)));
 }
 template <unsigned long Bytes>
 void complete_first(Simd& s, u64 lanes) {
   struct Raw {
     char bytes[Bytes];
   };
-  Raw v = take<Raw>(s.in[__builtin_ctzl(lanes)]);
+  Raw v = take<Raw>(s.in<Bytes>(__builtin_ctzl(lanes)));
   for (u32 i = 0; i < SIMT_WIDTH; i++)
-    if (lanes >> i & 1) give(s.out[i], v);
+    if (lanes >> i & 1) give(s.out<Bytes>(i), v);
 }
 inline void complete_ballot(Simd& s, u64 lanes) {
   u64 votes = 0;
   for (u32 i = 0; i < SIMT_WIDTH; i++)
-    if (lanes >> i & 1) votes |= u64(s.in[i][0] & 1) << i;
+    if (lanes >> i & 1) votes |= u64(*s.in<sizeof(bool)>(i) & 1) << i;
   for (u32 i = 0; i < SIMT_WIDTH; i++)
-    if (lanes >> i & 1) give(s.out[i], votes);
+    if (lanes >> i & 1) give(s.out<sizeof(votes)>(i), votes);
 }
 // A tree where all lanes are there, as the hardware's; else in the order of the lanes.
 template <class Op, class T>
@@ -174,49 +193,49 @@ void complete_reduce(Simd& s, u64 lanes) {
   T v[SIMT_WIDTH];
   T result;
   if (lanes == (~0ul >> (64 - SIMT_WIDTH))) {
-    for (u32 i = 0; i < SIMT_WIDTH; i++) v[i] = take<T>(s.in[i]);
+    for (u32 i = 0; i < SIMT_WIDTH; i++) v[i] = take<T>(s.in<sizeof(T)>(i));
 #pragma clang loop unroll(full)
     for (u32 half = SIMT_WIDTH / 2; half; half /= 2)
       for (u32 i = 0; i < half; i++) v[i] = Op::join(v[i], v[i + half]);
     result = v[0];
-    for (u32 i = 0; i < SIMT_WIDTH; i++) give(s.out[i], result);
+    for (u32 i = 0; i < SIMT_WIDTH; i++) give(s.out<sizeof(T)>(i), result);
     return;
   }
-  result = take<T>(s.in[__builtin_ctzl(lanes)]);
+  result = take<T>(s.in<sizeof(T)>(__builtin_ctzl(lanes)));
   for (u64 rest = lanes & (lanes - 1); rest; rest &= rest - 1)
-    result = Op::join(result, take<T>(s.in[__builtin_ctzl(rest)]));
-  for (u64 rest = lanes; rest; rest &= rest - 1) give(s.out[__builtin_ctzl(rest)], result);
+    result = Op::join(result, take<T>(s.in<sizeof(T)>(__builtin_ctzl(rest))));
+  for (u64 rest = lanes; rest; rest &= rest - 1) give(s.out<sizeof(T)>(__builtin_ctzl(rest)), result);
 }
 template <class Op, class T>
 void complete_scan_inclusive(Simd& s, u64 lanes) {
-  T sum = take<T>(s.in[__builtin_ctzl(lanes)]);
-  give(s.out[__builtin_ctzl(lanes)], sum);
+  T sum = take<T>(s.in<sizeof(T)>(__builtin_ctzl(lanes)));
+  give(s.out<sizeof(T)>(__builtin_ctzl(lanes)), sum);
   for (u64 rest = lanes & (lanes - 1); rest; rest &= rest - 1) {
     u32 i = __builtin_ctzl(rest);
-    sum = Op::join(sum, take<T>(s.in[i]));
-    give(s.out[i], sum);
+    sum = Op::join(sum, take<T>(s.in<sizeof(T)>(i)));
+    give(s.out<sizeof(T)>(i), sum);
   }
 }
 // The first active lane gets nothing in `out`: its caller knows what stands before the first.
 template <class Op, class T>
 void complete_scan_exclusive(Simd& s, u64 lanes) {
   s.result_lanes = lanes;
-  T sum = take<T>(s.in[__builtin_ctzl(lanes)]);
+  T sum = take<T>(s.in<sizeof(T)>(__builtin_ctzl(lanes)));
   for (u64 rest = lanes & (lanes - 1); rest; rest &= rest - 1) {
     u32 i = __builtin_ctzl(rest);
-    give(s.out[i], sum);
-    sum = Op::join(sum, take<T>(s.in[i]));
+    give(s.out<sizeof(T)>(i), sum);
+    sum = Op::join(sum, take<T>(s.in<sizeof(T)>(i)));
   }
 }
 
-}  // namespace fiber
+}  // namespace meeting
 
 inline u32 simd_width() { return SIMT_WIDTH; }
-SIMT_INLINE u32 lane() { return fiber::self().lane; }
-SIMT_INLINE u32 thread_index() { return fiber::self().index; }
-SIMT_INLINE u32 simd_index() { return fiber::self().index / SIMT_WIDTH; }
-SIMT_INLINE u32 quad_lane() { return fiber::self().lane & 3; }
-SIMT_INLINE u32 quad_index() { return fiber::self().index / 4; }
+SIMT_INLINE u32 lane() { return simt_self_lane(); }
+SIMT_INLINE u32 thread_index() { return simt_self_index(); }
+SIMT_INLINE u32 simd_index() { return simt_self_index() / SIMT_WIDTH; }
+SIMT_INLINE u32 quad_lane() { return simt_self_lane() & 3; }
+SIMT_INLINE u32 quad_index() { return simt_self_index() / 4; }
 
 // In a watched build check.cpp is told of what orders memory; flags: 1 that of the device, 2 that of the group.
 #ifdef SIMT_WATCH
@@ -238,7 +257,8 @@ SIMT_INLINE void fence(int = 0, int = 0) { __atomic_thread_fence(__ATOMIC_SEQ_CS
 
 template <class T>
 SIMT_INLINE T shuffle(T v, u32 to) {
-  return fiber::exchange<T>(&fiber::complete_shuffle<sizeof(T)>, v, to);
+  simt_self_simd()->argument[simt_self_lane()] = to;
+  return meeting::exchange<T>(&meeting::complete_shuffle<sizeof(T)>, v);
 }
 template <class T>
 SIMT_INLINE T shuffle_xor(T v, u32 mask) {
@@ -266,9 +286,9 @@ SIMT_INLINE T broadcast(T v, u32 from) {
 }
 template <class T>
 SIMT_INLINE T broadcast_first(T v) {
-  return fiber::exchange<T>(&fiber::complete_first<sizeof(T)>, v);
+  return meeting::exchange<T>(&meeting::complete_first<sizeof(T)>, v);
 }
-SIMT_INLINE u64 ballot(bool b) { return fiber::exchange<u64>(&fiber::complete_ballot, b); }
+SIMT_INLINE u64 ballot(bool b) { return meeting::exchange<u64>(&meeting::complete_ballot, b); }
 SIMT_INLINE u64 active_lanes() { return ballot(true); }
 // Within each run of `modulo` lanes; what comes from outside the run is taken from `fill`, as if it lay beside `v`.
 template <class T>
@@ -287,17 +307,16 @@ SIMT_INLINE T shuffle_fill_down(T v, T fill, u32 n, u32 modulo = SIMT_WIDTH) {
 }
 template <class Op, class T>
 SIMT_INLINE T reduce(T v) {
-  return fiber::exchange<T>(&fiber::complete_reduce<Op, T>, v);
+  return meeting::exchange<T>(&meeting::complete_reduce<Op, T>, v);
 }
 template <class Op, class T>
 SIMT_INLINE T scan_inclusive(T v) {
-  return fiber::exchange<T>(&fiber::complete_scan_inclusive<Op, T>, v);
+  return meeting::exchange<T>(&meeting::complete_scan_inclusive<Op, T>, v);
 }
 template <class Op, class T>
 SIMT_INLINE T scan_exclusive(T v, T first) {
-  T before = fiber::exchange<T>(&fiber::complete_scan_exclusive<Op, T>, v);
-  Fiber& f = fiber::self();
-  return f.lane == u32(__builtin_ctzl(f.simd->result_lanes)) ? first : before;
+  T before = meeting::exchange<T>(&meeting::complete_scan_exclusive<Op, T>, v);
+  return simt_self_lane() == u32(__builtin_ctzl(simt_self_simd()->result_lanes)) ? first : before;
 }
 
 // Both matrices' own element pairs; conversion to float is exact for every element type.
@@ -314,6 +333,6 @@ __attribute__((noinline)) inline void touch_group_variables() { touched_group_va
 // One copy for each worker thread, which runs one group at a time.
 #define SIMT_GROUP static thread_local __attribute__((used))
 
-SIMT_INLINE void log(const char* text, u64 bytes) { simt_log(text, bytes); }
+SIMT_INLINE void log(const char* text, u64 bytes) { simt_log(simt_self_group(), text, bytes); }
 
 }  // namespace simt

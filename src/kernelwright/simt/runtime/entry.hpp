@@ -169,9 +169,11 @@ struct Entry {
     }
   }
 
-  static void thread(Group& g, Fiber& f) {
-    Launch& l = *g.launch;
-    Here h{f.position, g.at, g.size, l.group, l.groups, l.grid, f.index, l.buffers, g.memory, l.group_memory};
+  // One thread that may wait. What it reads of `g` and `l` stays while a group runs (regions.py).
+  static void thread(Group& __restrict g, const Launch& __restrict l) {
+    u32 index = simt_self_index();
+    Position at{g.x[index], g.y[index], g.z[index]};
+    Here h{at, g.at, g.size, l.group, l.groups, l.grid, index, l.buffers, g.memory, l.group_memory};
     Run::template run<Function, Bindings...>(h);
   }
 };

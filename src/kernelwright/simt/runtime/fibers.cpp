@@ -169,7 +169,7 @@ __attribute__((noinline)) Fiber* next_of_group(Group& g, Simd& s, Fiber* self) {
   for (;;) {
     Group& g = fiber::group();
     Fiber& f = *g.current;
-    g.body(g, f);
+    g.body(g, *g.launch);
     // The body may have gone through other stacks; this one is free as soon as it is left.
     Simd& s = *f.simd;
     u64 lane = 1ul << f.lane;
@@ -199,7 +199,7 @@ void lay_out(Group& g) {
     for (u32 y = 0; y < g.size.y; y++)
       for (u32 x = 0; x < g.size.x; x++, index++) {
         Fiber& f = g.fibers[index];
-        f.position = {x, y, z};
+        g.x[index] = x, g.y[index] = y, g.z[index] = z;
         f.index = index;
         f.lane = index % SIMT_WIDTH;
         f.simd = &g.simd[index / SIMT_WIDTH];
@@ -279,13 +279,18 @@ void simt_wait_group() {
   hand_on(g, s, f);
 }
 
-void simt_log(const char* text, u64 bytes) {
-  Launch& l = *fiber::group().launch;
+Group* simt_self_group() { return &fiber::group(); }
+Simd* simt_self_simd() { return fiber::self().simd; }
+u32 simt_self_lane() { return fiber::self().lane; }
+u32 simt_self_index() { return fiber::self().index; }
+
+void simt_log(Group* g, const char* text, u64 bytes) {
+  Launch& l = *g->launch;
   u64 at = __atomic_fetch_add(&l.log_bytes, bytes, __ATOMIC_RELAXED);
   for (u64 i = 0; i < bytes && at + i < l.log_capacity; i++) l.log[at + i] = text[i];
 }
 
-void simt_run_fibers(Launch* launch, Worker* worker, void (*body)(Group&, Fiber&)) {
+void simt_run_fibers(Launch* launch, Worker* worker, void (*body)(Group&, const Launch&)) {
   Launch& l = *launch;
   Group& g = *worker->group;
   g.launch = launch;

@@ -53,7 +53,7 @@ void complete_products(Simd& s, u64 lanes) {
     for (u32 l = 0; l < 32; l++) {
       lists[l] = zeros;
       if (!(lanes >> (half + l) & 1)) continue;
-      __builtin_memcpy(&all, s.in[half + l], sizeof all);
+      __builtin_memcpy(&all, s.in<sizeof all>(half + l), sizeof all);
       lists[l] = all.pairs;
     }
     for (u32 i = 0; i < all.firsts; i++) gather(firsts[i], lists, i);
@@ -65,7 +65,7 @@ void complete_products(Simd& s, u64 lanes) {
 
 SIMT_INLINE void meet_for(Waiting w, const void* site) {
   Fiber& f = fiber::self();
-  __builtin_memcpy(f.simd->in[f.lane], &w, sizeof w);
+  __builtin_memcpy(f.simd->in<sizeof w>(f.lane), &w, sizeof w);
   simt_wait_at(&complete_products, site);
 }
 
