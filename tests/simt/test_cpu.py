@@ -51,7 +51,7 @@ def test_reduction_over_a_group_with_a_ragged_edge(library: Library, size: int) 
     report = library.launch("group_sum", {0: at(x), 1: at(y)}, threads=(x.size,), group_size=(size,))
     sums = [x[i : i + size].sum(dtype=np.float64) for i in range(0, x.size, size)]
     np.testing.assert_allclose(y, np.repeat(sums, size)[: x.size], rtol=1e-5)
-    assert report.mode == "fiber" and report.barriers == report.groups
+    assert report.mode == "regions" and report.barriers == report.groups
 
 
 def test_dynamic_group_memory(library: Library) -> None:
@@ -149,7 +149,7 @@ def test_builtins(library: Library, kernel: str, threads: tuple[int, ...], group
     grid, whole = (*threads, 1, 1)[:3], (*group, 1, 1)[:3]
     out = np.zeros((grid[2], grid[1], grid[0], 33), np.uint32)
     report = library.launch(kernel, {0: at(out)}, threads=threads, group_size=group)
-    assert report.mode == ("loop" if kernel == "where" else "fiber")
+    assert report.mode == ("loop" if kernel == "where" else "regions")
     for z, y, x in np.ndindex(*out.shape[:3]):
         here = np.array((x, y, z))
         of = here // whole

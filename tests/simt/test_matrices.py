@@ -1,5 +1,6 @@
 """Products of matrices join where they may, and only there; what comes out is the same."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +26,15 @@ def test_products_that_need_no_other_join() -> None:
     assert "@simt_matrix_products(ptr %simt.products, ptr @simt.which.0, i32 2, i32 2, i32 1)" in text
     assert "@simt.which.0 = private unnamed_addr constant [4 x i8] [i8 0, i8 0, i8 1, i8 0]" in text
     assert "call <2 x float> @simt_matrix_product(" not in text
-    assert "%d = load <2 x float>, ptr %simt.products.1.3.0" in text
+    assert "%d.0 = load float, ptr %simt.products.1.3.0" in text
+    assert "%d = insertelement <2 x float> %d.half, float %d.1, i64 1" in text
     assert "alloca [10 x float]" in text
 
 
 def test_a_product_of_a_product_waits_for_it() -> None:
     text = module(product("%d", "%a", "%c"), "  %x = extractelement <2 x float> %d, i64 0", product("%e", "%x", "%c"))
-    assert matrices.joined(text) == text
+    joined = matrices.joined(text)
+    assert re.findall(r"i32 \d+, i32 \d+, i32 \d+\)", joined) == ["i32 1, i32 1, i32 1)"] * 2
 
 
 @pytest.mark.parametrize(
@@ -39,7 +42,7 @@ def test_a_product_of_a_product_waits_for_it() -> None:
 )
 def test_only_loads_may_pass(between: str) -> None:
     text = matrices.joined(module(product("%d", "%a", "%c"), between, product("%e", "%c", "%a")))
-    assert ("call void @simt_matrix_products(" in text) == between.startswith("  %u = load")
+    assert text.count("call void @simt_matrix_products(") == (1 if between.startswith("  %u = load") else 2)
 
 
 def test_numbered_values_get_names() -> None:
@@ -47,7 +50,7 @@ def test_numbered_values_get_names() -> None:
     text += product("%3", "%b", "%0") + "\n  ret void\n}\n"
     joined = matrices.joined(text)
     assert "v1:\n  %simt.products = alloca" in joined
-    assert "%v2 = load" in joined and "%v3 = load" in joined
+    assert "%v2.0 = load" in joined and "%v3.0 = load" in joined
 
 
 def test_barriers_that_order_no_memory_go_where_nothing_is_written() -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from kernelwright.errors import MissingError, UnknownNameError, UsageError
 from kernelwright.records import digest
-from kernelwright.simt import assembly, glue, matrices, store
+from kernelwright.simt import assembly, glue, matrices, regions, store
 from kernelwright.simt.library import Library, sized
 from kernelwright.simt.unit import Entry, Unit
 from kernelwright.toolchain import clang
@@ -51,6 +51,10 @@ _NO_COPIES = tuple(
     for option in ("-disable-tail-duplicate", "-disable-early-taildup", "-tail-dup-placement=false")
     for word in ("-mllvm", option)
 )
+_BEFORE_CUTTING = ("-fno-vectorize", "-fno-slp-vectorize")
+"""Vector code is made of loops over lanes, once there are some."""
+_PASSES = ("assembly", "compiling", "control_flow", "matrices", "pieces", "regions")
+"""The files here that decide what code is made."""
 _RUNTIME_FLAGS = ("-fomit-frame-pointer", "-fno-strict-aliasing", "-w")
 
 
@@ -96,12 +100,15 @@ def _build_cpu(unit: Unit, entries: Sequence[Entry]) -> Library:
         start = time.monotonic()
         text, log, read = assemble(unit, entries, folder)
         calls = assembly.references(text)
-        modes = [
-            "fiber" if assembly.waits(assembly.reached(calls, f"simt_loop_{i}")) else "loop" for i in _range(entries)
-        ]
-        unwanted = [f"simt_{'loop' if mode == 'fiber' else 'fiber'}_{i}" for i, mode in enumerate(modes)]
-        runtime = runtime_objects(unit.simd_width) if "fiber" in modes else ()
-        object_file = to_object(assembly.without(text, unwanted), folder, fibers=bool(runtime))
+        waiting = {i for i in _range(entries) if assembly.waits(assembly.reached(calls, f"simt_loop_{i}"))}
+        text = assembly.without(text, [f"simt_{'loop' if i in waiting else 'fiber'}_{i}" for i in _range(entries)])
+        done = set[int]()
+        if waiting:
+            text = matrices.joined(optimised(text, folder, _BEFORE_CUTTING))
+            text, done = regions.cut(text, waiting, unit.simd_width)
+        modes = ["regions" if i in done else "fiber" if i in waiting else "loop" for i in _range(entries)]
+        runtime = runtime_objects(unit.simd_width) if waiting else ()
+        object_file = to_object(text, folder, fibers="fiber" in modes)
         clang.link(object_file, folder / "library.so", system=sys.platform, arch=arch(), others=runtime)
         for path in folder.iterdir():
             if path.name != "library.so":
@@ -172,8 +179,6 @@ def to_object(text: str, folder: Path, *, fibers: bool = False, as_it_is: bool =
     On `fibers` a function that needs too much stack is refused.
     """
     result = folder / "kernel.o"
-    if "@simt_matrix_product(" in text and not as_it_is:
-        text, as_it_is = matrices.joined(optimised(text, folder)), True
     more = ["-Xclang", "-disable-llvm-passes"] if as_it_is else []
     more.append("-Werror=frame-larger-than" if fibers else "-w")
     clang.run([*_platform(), *FLAGS, *_NO_COPIES, *more, "-x", "ir", "-c", "-", "-o", str(result)], folder, text)
@@ -191,7 +196,7 @@ def optimised(text: str, folder: Path, more: Sequence[str] = ()) -> str:
 @cache
 def runtime_objects(width: int, *, watched: bool = False) -> tuple[Path, ...]:
     """The compiled fibers and matrix products, for SIMD groups of `width`; for watched builds what they call, too."""
-    names = ("fibers", "products", "check") if watched else ("fibers", "products")
+    names = ("fibers", "products", "check") if watched else ("fibers", "regions", "products")
     flags = (f"-DSIMT_WIDTH={width}", *(["-DSIMT_WATCH"] if watched else []))
 
     def make(folder: Path) -> tuple[dict, Iterable[Path]]:
@@ -233,9 +238,8 @@ def _platform() -> list[str]:
 @cache
 def machine() -> str:
     """Names everything beside the unit that decides what comes out."""
-    return digest(
-        clang.compiler(), sys.platform, arch(), features(), FLAGS, runtime_digest(), Path(__file__).read_text()
-    )
+    own = [Path(__file__).with_name(f"{name}.py").read_text() for name in _PASSES]
+    return digest(clang.compiler(), sys.platform, arch(), features(), FLAGS, runtime_digest(), own)
 
 
 @cache

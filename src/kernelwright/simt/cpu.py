@@ -67,7 +67,7 @@ def workers() -> int:
 
 
 class _CpuHost:
-    def __init__(self, path: Path, modes: Sequence[Literal["loop", "fiber"]]) -> None:
+    def __init__(self, path: Path, modes: Sequence[Literal["loop", "regions", "fiber"]]) -> None:
         self._library = ctypes.CDLL(str(path))
         self._modes = modes
 
@@ -78,7 +78,7 @@ class _CpuHost:
         if mode == "loop":
             grid = _recut(entry, grid)
         launch, kept = fill_launch(entry, arguments, grid, group_memory)
-        function = self._library[f"simt_{mode}_{index}"]
+        function = self._library[f"simt_{'loop' if mode == 'loop' else 'fiber'}_{index}"]
         threads = max(1, min(workers(), launch.total))
         done = pool()(function, ctypes.byref(launch), threads, entry.name.encode())
         if done:

@@ -31,7 +31,8 @@ class Grid:
 
 @dataclass(frozen=True)
 class Report:
-    """What a launch did. `mode`: "loop" where threads ran one after the other, "fiber" where they had to wait.
+    """What a launch did. `mode`: "loop" where threads never wait, "regions" where they do and the code was cut there,
+    "fiber" where each ran on a stack of its own.
 
     `switches` between fibers, `barriers` passed by a group and `exchanges` between lanes, summed over all groups; None
     on a GPU, which does not count them. `log` is what the kernel wrote. `faults` are what a check build found,
@@ -39,7 +40,7 @@ class Report:
     """
 
     name: str
-    mode: Literal["loop", "fiber", "gpu"]
+    mode: Literal["loop", "regions", "fiber", "gpu"]
     groups: int
     workers: int
     switches: int | None = None

@@ -129,9 +129,7 @@ class _Block:
 
     def _meet(self) -> Iterator[str]:
         products, self._products = self._products, []
-        if len(products) == 1:
-            yield products[0].string
-        elif products:
+        if products:
             yield from self._join(products)
         yield from self._after
         self._after = []
@@ -159,4 +157,13 @@ class _Block:
         sizes = f"i32 {len(products)}, i32 {len(firsts)}, i32 {len(seconds)}"
         yield f"  call void @{_MANY}(ptr {area}, ptr {table}, {sizes}) convergent nomerge"
         for i, product in enumerate(products):
-            yield f"  {product[1]} = load {product[2]}, ptr {name}.{len(firsts) + len(seconds) + i}.0, align 8"
+            yield from _pair(product[1], product[2], f"{name}.{len(firsts) + len(seconds) + i}")
+
+
+def _pair(result: str, kind: str, name: str) -> Iterator[str]:
+    """Two numbers as the type that a product returns."""
+    insert, places = ("insertelement", ("i64 0", "i64 1")) if kind.startswith("<") else ("insertvalue", ("0", "1"))
+    yield f"  {result}.0 = load float, ptr {name}.0, align 4"
+    yield f"  {result}.1 = load float, ptr {name}.1, align 4"
+    yield f"  {result}.half = {insert} {kind} poison, float {result}.0, {places[0]}"
+    yield f"  {result} = {insert} {kind} {result}.half, float {result}.1, {places[1]}"

@@ -54,11 +54,14 @@ struct Fiber {
 };
 
 struct Simd {
-  u16 state[SIMT_WIDTH];  // where each lane waits, by number; 0 if it has ended. Of regions alone, which know it is first
+  // regions.py knows where these lie.
+  u16 state[SIMT_WIDTH];  // of regions alone: the wait that each lane stands at, 0 if it has ended
+  u32 first;              // index of lane 0 in the group
+  u32 x, y, z;            // where lane 0 stands
+  bool in_row;            // the others stand behind it in x
   u64 ready, waiting, at_barrier, live;
   const void* site;  // where the first waiting lane waits
   bool mixed;        // lanes wait in more than one place
-  u32 first;         // index of lane 0 in the group
   Fiber* fibers;
   u64 result_lanes;
   alignas(64) u32 argument[SIMT_WIDTH];
@@ -79,11 +82,11 @@ struct Simd {
 };
 
 struct Group {
+  u32 x[kMaxThreads], y[kMaxThreads], z[kMaxThreads];  // where each thread stands; regions.py knows where these lie
   Launch* launch;
   Fiber* current;
   char* memory;  // dynamic group memory
   Position at, size;
-  u32 x[kMaxThreads], y[kMaxThreads], z[kMaxThreads];  // where each thread stands in its group
   u32 threads, simds;
   // What follows is the runtime's own.
   void (*body)(Group&, const Launch&);
@@ -98,6 +101,7 @@ struct Group {
   Simd simd[kMaxThreads / SIMT_WIDTH];
 };
 static_assert(sizeof(Group) + kGroupMemoryBytes <= kGroupBytes);
+static_assert(__builtin_offsetof(Simd, first) == 2 * SIMT_WIDTH && __builtin_offsetof(Group, x) == 0);
 static_assert(kUsedBytes <= kArenaBytes);
 
 // What a worker thread owns: its arena, made by pool.cpp.
@@ -121,6 +125,10 @@ __attribute__((const)) Group* simt_self_group();
 __attribute__((const)) Simd* simt_self_simd();
 __attribute__((const)) u32 simt_self_lane();
 __attribute__((const)) u32 simt_self_index();
+__attribute__((const)) u32 simt_self_first();  // lane 0's index
+__attribute__((const)) u32 simt_self_x();      // its place in the group
+__attribute__((const)) u32 simt_self_y();
+__attribute__((const)) u32 simt_self_z();
 #ifdef SIMT_WATCH
 void simt_watch_group_begin(Group&);
 void simt_watch_group_end();
@@ -233,7 +241,7 @@ void complete_scan_exclusive(Simd& s, u64 lanes) {
 inline u32 simd_width() { return SIMT_WIDTH; }
 SIMT_INLINE u32 lane() { return simt_self_lane(); }
 SIMT_INLINE u32 thread_index() { return simt_self_index(); }
-SIMT_INLINE u32 simd_index() { return simt_self_index() / SIMT_WIDTH; }
+SIMT_INLINE u32 simd_index() { return simt_self_first() / SIMT_WIDTH; }
 SIMT_INLINE u32 quad_lane() { return simt_self_lane() & 3; }
 SIMT_INLINE u32 quad_index() { return simt_self_index() / 4; }
 

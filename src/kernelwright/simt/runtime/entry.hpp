@@ -14,6 +14,7 @@ struct Here {
   Position thread, group, size;  // in the group; of the group; the group's own size, smaller at a ragged edge
   Position whole, groups, grid;  // size of a whole group, groups in the grid, threads in the grid
   u32 index;                     // of the thread in its group
+  u32 first;                     // of its SIMD group's lane 0
   void* const* buffers;
   char* memory;
   const u32* memory_offsets;
@@ -79,8 +80,8 @@ SIMT_BIND(groups_in_grid, h.groups)
 SIMT_BIND(grid_size, h.grid)
 SIMT_BIND(grid_origin, (Position{0, 0, 0}))
 SIMT_BIND(thread_index, SIMT_AT(h.index))
-SIMT_BIND(lane, SIMT_AT(h.index % SIMT_WIDTH))
-SIMT_BIND(simd_index, SIMT_AT(h.index / SIMT_WIDTH))
+SIMT_BIND(lane, SIMT_AT(h.index - h.first))
+SIMT_BIND(simd_index, SIMT_AT(h.first / SIMT_WIDTH))
 SIMT_BIND(simd_count, SIMT_AT((h.size.x * h.size.y * h.size.z + SIMT_WIDTH - 1) / SIMT_WIDTH))
 SIMT_BIND(dispatched_simd_count, SIMT_AT((h.whole.x * h.whole.y * h.whole.z + SIMT_WIDTH - 1) / SIMT_WIDTH))
 SIMT_BIND(simd_width, SIMT_AT(SIMT_WIDTH))
@@ -162,6 +163,7 @@ struct Entry {
               Here t = h;
               t.thread = {x, y, z};
               t.index = row + x;
+              t.first = t.index & ~(SIMT_WIDTH - 1);
               Run::template run<Function, Bindings...>(t);
             }
           }
@@ -171,9 +173,9 @@ struct Entry {
 
   // One thread that may wait. What it reads of `g` and `l` stays while a group runs (regions.py).
   static void thread(Group& __restrict g, const Launch& __restrict l) {
-    u32 index = simt_self_index();
-    Position at{g.x[index], g.y[index], g.z[index]};
-    Here h{at, g.at, g.size, l.group, l.groups, l.grid, index, l.buffers, g.memory, l.group_memory};
+    Position at{simt_self_x(), simt_self_y(), simt_self_z()};
+    u32 index = simt_self_index(), first = simt_self_first();
+    Here h{at, g.at, g.size, l.group, l.groups, l.grid, index, first, l.buffers, g.memory, l.group_memory};
     Run::template run<Function, Bindings...>(h);
   }
 };
@@ -188,6 +190,7 @@ struct Entry {
     h.whole = l.group, h.groups = l.groups, h.grid = l.grid;
     h.size = group_size_at(h.group, h.whole, h.grid);
     h.index = thread_index();
+    h.first = h.index & ~(SIMT_WIDTH - 1);
     if (h.index >= h.size.x * h.size.y * h.size.z) return;
     h.thread = {h.index, 0, 0};
     if (h.size.y * h.size.z != 1)

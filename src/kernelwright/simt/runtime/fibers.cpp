@@ -2,7 +2,7 @@
 //
 // Order is fixed: lanes of a SIMD group from the lowest, SIMD groups from the lowest, so a run repeats bit by bit. Lanes
 // that wait in several places meet at the lowest address first, which in compiled code is the branch before the join.
-#include "simt.hpp"
+#include "groups.hpp"
 
 namespace simt {
 namespace {
@@ -102,13 +102,6 @@ SIMT_INLINE void hand_on(Group& g, Simd& s, Fiber& f) {
   __builtin_unreachable();
 }
 
-[[noreturn]] void fail(Group& g, Fault fault) {
-  u32 none = 0;
-  if (__atomic_compare_exchange_n(&g.launch->fault, &none, u32(fault), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-    g.launch->fault_group = g.at;
-  leave(g);
-}
-
 // Lets the lanes of `s` that wait at one place go on.
 void meet(Group& g, Simd& s) {
   u64 lanes = s.waiting;
@@ -148,7 +141,10 @@ __attribute__((noinline)) Fiber* next_of_group(Group& g, Simd& s, Fiber* self) {
       simt_watch_barrier();  // tells of threads that wait elsewhere, with the user's lines, and goes on
       g.barrier_mixed = false;
 #endif
-      if (g.barrier_mixed) fail(g, Fault::divergent_barrier);
+      if (g.barrier_mixed) {
+        note(g, Fault::divergent_barrier);
+        leave(g);
+      }
       g.barriers++;
       g.waiting_at_barrier = 0;
       for (u32 i = 0; i < g.simds; i++) {
@@ -192,32 +188,19 @@ __attribute__((noinline)) Fiber* next_of_group(Group& g, Simd& s, Fiber* self) {
   }
 }
 
-// Sets up the fibers of a group whose size differs from the last one's.
-void lay_out(Group& g) {
-  u32 index = 0;
-  for (u32 z = 0; z < g.size.z; z++)
-    for (u32 y = 0; y < g.size.y; y++)
-      for (u32 x = 0; x < g.size.x; x++, index++) {
-        Fiber& f = g.fibers[index];
-        g.x[index] = x, g.y[index] = y, g.z[index] = z;
-        f.index = index;
-        f.lane = index % SIMT_WIDTH;
-        f.simd = &g.simd[index / SIMT_WIDTH];
-      }
-  g.threads = index;
-  g.simds = (index + SIMT_WIDTH - 1) / SIMT_WIDTH;
-}
-
 void run_group(Group& g) {
-  for (u32 i = 0; i < g.threads; i++) g.fibers[i].started = false;
+  for (u32 i = 0; i < g.threads; i++) {
+    Fiber& f = g.fibers[i];
+    f.started = false;
+    f.index = i;
+    f.lane = i % SIMT_WIDTH;
+    f.simd = &g.simd[i / SIMT_WIDTH];
+  }
   for (u32 i = 0; i < g.simds; i++) {
     Simd& s = g.simd[i];
-    u32 lanes = g.threads - i * SIMT_WIDTH;
-    s.live = lanes >= SIMT_WIDTH ? ~0ul >> (64 - SIMT_WIDTH) : (1ul << lanes) - 1;
     s.ready = s.live;
     s.waiting = s.at_barrier = 0;
     s.mixed = false;
-    s.first = i * SIMT_WIDTH;
     s.fibers = &g.fibers[s.first];
   }
   g.live = g.threads;
@@ -283,6 +266,10 @@ Group* simt_self_group() { return &fiber::group(); }
 Simd* simt_self_simd() { return fiber::self().simd; }
 u32 simt_self_lane() { return fiber::self().lane; }
 u32 simt_self_index() { return fiber::self().index; }
+u32 simt_self_x() { return fiber::group().x[fiber::self().index]; }
+u32 simt_self_y() { return fiber::group().y[fiber::self().index]; }
+u32 simt_self_z() { return fiber::group().z[fiber::self().index]; }
+u32 simt_self_first() { return fiber::self().simd->first; }
 
 void simt_log(Group* g, const char* text, u64 bytes) {
   Launch& l = *g->launch;
@@ -291,31 +278,9 @@ void simt_log(Group* g, const char* text, u64 bytes) {
 }
 
 void simt_run_fibers(Launch* launch, Worker* worker, void (*body)(Group&, const Launch&)) {
-  Launch& l = *launch;
   Group& g = *worker->group;
-  g.launch = launch;
   g.body = body;
-  g.memory = (char*)&g + sizeof(Group);
-  g.switches = g.barriers = g.exchanges = 0;
-  g.size = {0, 0, 0};
-  touch_group_variables();
-  while (!__atomic_load_n(&l.fault, __ATOMIC_RELAXED)) {
-    u64 first = __atomic_fetch_add(&l.next, l.chunk, __ATOMIC_RELAXED);
-    if (first >= l.total) break;
-    u64 last = first + l.chunk < l.total ? first + l.chunk : l.total;
-    for (u64 i = first; i < last && !__atomic_load_n(&l.fault, __ATOMIC_RELAXED); i++) {
-      g.at = {u32(i % l.groups.x), u32(i / l.groups.x % l.groups.y), u32(i / l.groups.x / l.groups.y)};
-      Position size = group_size_at(g.at, l.group, l.grid);
-      if (size.x != g.size.x || size.y != g.size.y || size.z != g.size.z) {
-        g.size = size;
-        lay_out(g);
-      }
-      run_group(g);
-    }
-  }
-  __atomic_fetch_add(&l.switches, g.switches, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&l.barriers, g.barriers, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&l.exchanges, g.exchanges, __ATOMIC_RELAXED);
+  run_groups(*launch, g, [&] { run_group(g); });
 }
 
 }  // extern "C"

@@ -27,9 +27,17 @@ SIMT_INLINE void gather(Matrix8& m, Pair* const* lists, u32 at) {
   for (u32 l = 0; l < 32; l++) __builtin_memcpy(&m[row_of(l)][column_of(l)], &lists[l][at], 8);
 }
 
-void multiply(const Matrix8& a, const Matrix8& b, Pair* const* lists, u32 at) {
-  alignas(32) Matrix8 c;
-  gather(c, lists, at);
+// From an array over lanes for the first elements and one for the second; lanes that are not `present` count as zeros.
+SIMT_INLINE void spread(Matrix8& m, const float* from, u32 present) {
+#pragma clang loop unroll(full)
+  for (u32 l = 0; l < 32; l++) {
+    m[row_of(l)][column_of(l)] = present >> l & 1 ? from[l] : 0;
+    m[row_of(l)][column_of(l) + 1] = present >> l & 1 ? from[SIMT_WIDTH + l] : 0;
+  }
+}
+
+// c += a * b
+void multiply(const Matrix8& a, const Matrix8& b, Matrix8& c) {
   f32x8 rows[8];
   for (u32 k = 0; k < 8; k++) rows[k] = *(f32x8*)b[k];
 #pragma clang loop unroll(full)
@@ -39,8 +47,6 @@ void multiply(const Matrix8& a, const Matrix8& b, Pair* const* lists, u32 at) {
     for (u32 k = 0; k < 8; k++) sum = __builtin_elementwise_fma((f32x8)a[r][k], rows[k], sum);
     *(f32x8*)c[r] = sum;
   }
-#pragma clang loop unroll(full)
-  for (u32 l = 0; l < 32; l++) __builtin_memcpy(&lists[l][at], &c[row_of(l)][column_of(l)], 8);
 }
 
 // Lanes that are not there count as zeros.
@@ -58,8 +64,14 @@ void complete_products(Simd& s, u64 lanes) {
     }
     for (u32 i = 0; i < all.firsts; i++) gather(firsts[i], lists, i);
     for (u32 i = 0; i < all.seconds; i++) gather(seconds[i], lists, all.firsts + i);
-    for (u32 i = 0; i < all.count; i++)
-      multiply(firsts[all.which[2 * i]], seconds[all.which[2 * i + 1]], lists, all.firsts + all.seconds + i);
+    for (u32 i = 0; i < all.count; i++) {
+      u32 at = all.firsts + all.seconds + i;
+      alignas(32) Matrix8 c;
+      gather(c, lists, at);
+      multiply(firsts[all.which[2 * i]], seconds[all.which[2 * i + 1]], c);
+#pragma clang loop unroll(full)
+      for (u32 l = 0; l < 32; l++) __builtin_memcpy(&lists[l][at], &c[row_of(l)][column_of(l)], 8);
+    }
   }
 }
 
@@ -85,6 +97,25 @@ __attribute__((convergent, nomerge)) Pair simt_matrix_product(float a0, float a1
   Pair pairs[3] = {{a0, a1}, {b0, b1}, {c0, c1}};
   meet_for({pairs, which, 1, 1, 1}, __builtin_return_address(0));
   return pairs[2];
+}
+
+// The same in an entry cut into regions: number i of lane l lies at numbers[i * SIMT_WIDTH + l].
+void simt_complete_products(float* numbers, const u8* which, u32 count, u32 firsts, u32 seconds, u64 lanes) {
+  alignas(32) Matrix8 matrices[2 * kMost];
+  for (u32 half = 0; half < SIMT_WIDTH; half += 32) {
+    float* from = numbers + half;
+    u32 present = u32(lanes >> half);
+    for (u32 i = 0; i < firsts + seconds; i++) spread(matrices[i], from + 2 * i * SIMT_WIDTH, present);
+    for (u32 i = 0; i < count; i++) {
+      float* sums = from + 2 * (firsts + seconds + i) * SIMT_WIDTH;
+      alignas(32) Matrix8 c;
+      spread(c, sums, present);
+      multiply(matrices[which[2 * i]], matrices[firsts + which[2 * i + 1]], c);
+#pragma clang loop unroll(full)
+      for (u32 l = 0; l < 32; l++)
+        sums[l] = c[row_of(l)][column_of(l)], sums[SIMT_WIDTH + l] = c[row_of(l)][column_of(l) + 1];
+    }
+  }
 }
 
 }  // extern "C"

@@ -1,0 +1,285 @@
+"""An entry's function on the way to regions: cut at its waits into pieces, and what its lanes must keep across them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelwright.simt.control_flow import NAME, Block, Line, NotUnderstood, blocks, in_order, line, members, type_at
+
+_WAIT = re.compile(
+    r"call (?:\w+ )*void @simt_(?:wait_(group|none)\(\)|wait_simd\(ptr (?:noundef |nonnull )*(@[\w.$-]+|null)\)"
+    r"|matrix_products\(ptr (%[\w.-]+), ptr (@[\w.$-]+), (i32 \d+, i32 \d+, i32 \d+)\))"
+)
+_SELF = re.compile(r"call .*@simt_self_(\w+)\(\)")
+_ANSWERS = {
+    "group": "getelementptr i8, ptr %simt.group, i64 0",
+    "simd": "getelementptr i8, ptr %simt.simd, i64 0",
+    **{name: f"add i32 %simt.{name}, 0" for name in ("lane", "index", "first", "x", "y", "z")},
+}
+_SAME = frozenset(
+    {"add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr", "zext", "sext", "trunc", "icmp", "select"}
+    | {"getelementptr", "ptrtoint", "inttoptr", "bitcast"}
+)
+_SAME_CALL = re.compile(r"call .*@llvm\.(?:threadlocal\.address|umin|umax|smin|smax)\.")
+_LIFETIME = re.compile(r"call void @llvm\.lifetime\.")
+_PRODUCTS = "%simt.products"
+"""Where matrices.py puts operands: one array over the lanes for each number."""
+_KEPT_BYTES = 4 << 20
+"""Of a SIMD group: its share of the arena (kStackBytes and kMaxThreads in cpu.hpp)."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """`complete` is the line that lets lanes meet, without its lanes; `barrier` that of the group."""
+
+    barrier: bool
+    complete: str
+
+
+@dataclass
+class Piece:
+    """A part of a block that ends with a wait or as the block does."""
+
+    block: Block
+    label: str
+    lines: list[Line]
+    wait: Wait | None
+    following: list[int]
+    after: int | None = None  # the piece behind the wait
+
+
+class Pieces:
+    """One entry's function, its analysis done. Raises NotUnderstood."""
+
+    def __init__(self, text: Sequence[str], index: int, width: int, types: dict[str, str]) -> None:
+        self.index, self.width, self._types = index, width, types
+        head = text[0]
+        arguments = re.findall(r"(%[\w.]+)(?=[,)])", head[head.index("(") :])
+        if len(arguments) != 2 or any(re.fullmatch(r"%\d+", name) for name in types):
+            raise NotUnderstood(head)
+        self.attributes = " ".join(re.findall(r"#\d+", head[head.rindex(")") :]))
+        self._own = {
+            re.sub(r"%(\d+)", r"%v\1", old): new
+            for old, new in zip(arguments, ("%simt.group", "%simt.launch"), strict=True)
+        }
+        self._lines: dict[str, Line] = {}
+        self.kept_bytes = 0
+        self.pieces = self._split(blocks(text))
+        self.order = self._numbered()
+        self.waits = [n for n in self.order if self.pieces[n].wait]
+        self.state = {n: i for i, n in enumerate(self.waits, 1)}
+        self.same = self._found_same()
+        self.uses = [self._used(piece) for piece in self.pieces]
+        self.defines = [{x.result for x in piece.lines if x.result} for piece in self.pieces]
+        self.across = self._living()
+        self.slots = self._placed()
+        if self.kept_bytes > _KEPT_BYTES:
+            raise NotUnderstood("too much lives across waits")
+
+    # Reading
+
+    def _split(self, found: list[Block]) -> list[Piece]:
+        pieces: list[Piece] = []
+        first: dict[str, int] = {}
+        for block in found:
+            first[block.label] = len(pieces)
+            held: list[Line] = []
+            count = 0
+            for item in block.lines:
+                item = self._own_names(item)
+                if _LIFETIME.search(item.text):
+                    continue
+                match = _WAIT.search(item.text)
+                if not match:
+                    if "@simt_wait_" in item.text or "@simt_matrix_product" in item.text:
+                        raise NotUnderstood(item.text)
+                    held.append(item)
+                    if item.result:
+                        self._lines[item.result] = item
+                    continue
+                label = block.label if not count else f"{block.label}.simt.{count}"
+                pieces.append(Piece(block, label, held, _wait(match), [], len(pieces) + 1))
+                held, count = [], count + 1
+            label = block.label if not count else f"{block.label}.simt.{count}"
+            pieces.append(Piece(block, label, held, None, []))
+        last = {piece.block.label: n for n, piece in enumerate(pieces)}
+        for piece in pieces:
+            if piece.wait is None:
+                piece.following = [first[label] for label in piece.lines[-1].targets]
+        self.last = {label: pieces[n].label for label, n in last.items()}
+        self.last_number = last
+        return pieces
+
+    def _own_names(self, item: Line) -> Line:
+        text = NAME.sub(lambda match: self._own.get(match[0], match[0]), item.text)
+        return line(text) if text != item.text else item
+
+    def _numbered(self) -> list[int]:
+        ways = {n: piece.following if piece.after is None else [piece.after] for n, piece in enumerate(self.pieces)}
+        return in_order(ways, 0)
+
+    def _found_same(self) -> dict[str, Line]:
+        """What can be computed anew wherever it is needed, with the same result."""
+        same: dict[str, Line] = {}
+        roots = {"%simt.group", "%simt.launch"}  # and what points into them
+        known = set(roots)
+        for n in self.order:
+            for item in self.pieces[n].lines:
+                name = item.result
+                if not name:
+                    continue
+                if any(other in self._lines and other not in known for other in NAME.findall(item.body)):
+                    continue
+                word, body = item.word, item.body
+                asked = _SELF.search(body)
+                if asked:
+                    item = Line(f"{name} = {_ANSWERS[asked[1]]}", name)
+                elif word == "alloca":
+                    item = self._own_memory(item)
+                elif word == "load":
+                    pointer = re.search(r", ptr (%[\w.-]+)", body)
+                    if not pointer or pointer[1] not in roots or re.search(r"\b(?:volatile|atomic)\b", body):
+                        continue
+                elif word in _SAME or (word == "call" and _SAME_CALL.search(body)):
+                    if word == "getelementptr" and (base := re.search(r"ptr (%[\w.-]+)", body)) and base[1] in roots:
+                        roots.add(name)
+                    if name.startswith(f"{_PRODUCTS}."):
+                        item = self._operand(item)
+                else:
+                    continue
+                same[name] = item
+                known.add(name)
+        if any(item.word == "alloca" and name not in same for name, item in self._lines.items()):
+            raise NotUnderstood("memory on the stack of a size that is not known")
+        return same
+
+    def _own_memory(self, item: Line) -> Line:
+        """A thread's own array, in the kept memory of its lane."""
+        kind, rest = type_at(item.body.removeprefix("alloca "))
+        count = int(match[1]) if (match := re.match(r", i\d+ (\d+)", rest)) else 1
+        align = int(match[1]) if (match := re.search(r"align (\d+)", rest)) else 16
+        align = max(align, 16)
+        size = -(-self._size(kind) * count // align) * align
+        at = self._reserve(size)
+        if item.result == _PRODUCTS:
+            return Line(f"{item.result} = getelementptr i8, ptr %simt.kept, i64 {at}", item.result)
+        lane = f"{item.result}.simt.lane"
+        return Line(
+            f"{lane} = zext nneg i32 %simt.lane to i64\n"
+            f"  {lane}.at = mul nuw nsw i64 {lane}, {size}\n"
+            f"  {lane}.here = getelementptr inbounds nuw i8, ptr %simt.kept, i64 {at}\n"
+            f"  {item.result} = getelementptr inbounds nuw i8, ptr {lane}.here, i64 {lane}.at",
+            item.result,
+        )
+
+    def _operand(self, item: Line) -> Line:
+        """Number i of all lanes lies together."""
+        number = int(item.body.rsplit(" ", 1)[1])
+        name = item.result
+        return Line(
+            f"{name}.lane = zext nneg i32 %simt.lane to i64\n"
+            f"  {name}.all = getelementptr inbounds nuw float, ptr {_PRODUCTS}, i64 {number * self.width}\n"
+            f"  {name} = getelementptr inbounds nuw float, ptr {name}.all, i64 {name}.lane",
+            name,
+        )
+
+    def _used(self, piece: Piece) -> set[str]:
+        """What a piece reads that must have been computed before it, phis apart."""
+        names: set[str] = set()
+        inside: set[str] = set()
+        for item in piece.lines:
+            if item.word != "phi":
+                names |= {n for n in self.values(item.body) if n not in inside}
+            if item.result:
+                inside.add(item.result)
+        return names
+
+    def values(self, text: str) -> set[str]:
+        return {name for name in NAME.findall(text) if name in self._lines and name not in self.same}
+
+    def into(self, piece: Piece, following: Piece) -> set[str]:
+        """What phis of the following piece take on the way from this one."""
+        return {
+            name
+            for item in following.lines
+            if item.word == "phi"
+            for value, label in item.incoming
+            if label == piece.block.label
+            for name in self.values(value)
+        }
+
+    def _living(self) -> list[set[str]]:
+        """For each piece what must be known where it begins."""
+        begins: list[set[str]] = [set() for _ in self.pieces]
+        changed = True
+        while changed:
+            changed = False
+            for n in reversed(self.order):
+                piece = self.pieces[n]
+                ends: set[str] = set(begins[piece.after]) if piece.after is not None else set()
+                for m in piece.following:
+                    ends |= begins[m] | self.into(piece, self.pieces[m])
+                now = self.uses[n] | (ends - self.defines[n])
+                if now != begins[n]:
+                    begins[n], changed = now, True
+        return begins
+
+    # What is kept
+
+    def _placed(self) -> dict[str, tuple[int, str]]:
+        """Where each value that lives across a wait lies, and its type: values never there at once share a place."""
+        at: dict[str, int] = {}
+        for n in self.waits:
+            after = self.pieces[n].after
+            assert after is not None
+            for name in self.across[after]:
+                at[name] = at.get(name, 0) | 1 << self.state[n]
+        places: dict[int, list[tuple[int, int]]] = {}
+        slots: dict[str, tuple[int, str]] = {}
+        for name, waits in sorted(at.items(), key=lambda pair: (pair[1] & -pair[1], pair[0])):
+            kind = self._lines[name].type
+            size = self._size(kind)
+            same = places.setdefault(size, [])
+            for i, (offset, taken) in enumerate(same):
+                if not taken & waits:
+                    same[i] = offset, taken | waits
+                    slots[name] = offset, kind
+                    break
+            else:
+                offset = self._reserve(size)
+                same.append((offset, waits))
+                slots[name] = offset, kind
+        return slots
+
+    def _reserve(self, size: int) -> int:
+        at = self.kept_bytes
+        self.kept_bytes += -(-size * self.width // 64) * 64
+        return at
+
+    def _size(self, kind: str) -> int:
+        """Bytes from one to the next in an array, or somewhat more."""
+        if kind in ("ptr", "double"):
+            return 8
+        if kind in ("half", "bfloat", "float"):
+            return 4 if kind == "float" else 2
+        if match := re.fullmatch(r"i(\d+)", kind):
+            return 1 << max(0, (int(match[1]) - 1).bit_length() - 3)
+        if match := re.fullmatch(r"<(\d+) x (\S+)>", kind):
+            bits = int(match[1]) * (1 if match[2] == "i1" else 8 * self._size(match[2]))
+            return 1 << max(0, (bits - 1).bit_length() - 3)
+        if match := re.fullmatch(r"\[(\d+) x (.+)\]", kind):
+            return int(match[1]) * self._size(match[2])
+        if kind in self._types:
+            return self._size(self._types[kind])
+        if kind.startswith(("{", "<{")):
+            return sum(-(-self._size(member) // 16) * 16 for member in members(kind))
+        raise NotUnderstood(kind)
+
+
+def _wait(match: re.Match[str]) -> Wait:
+    kind, complete, area, table, sizes = match.groups()
+    if kind:
+        return Wait(kind == "group", "")
+    if area:
+        return Wait(False, f"products {area} ptr {table}, {sizes}")
+    return Wait(False, "" if complete == "null" else complete)

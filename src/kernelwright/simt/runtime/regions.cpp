@@ -1,0 +1,102 @@
+// Runs a group whose entry was cut where it waits (regions.py): each region is a loop over the lanes of a SIMD group.
+//
+// The order is that of fibers.cpp: lanes and SIMD groups from the lowest, and lanes that wait in several places meet at
+// the first of them, by the number regions.py gave.
+#include "groups.hpp"
+
+namespace simt {
+namespace {
+
+// Waits of one entry have numbers from 1 on; 0 is where threads start, and where they have ended.
+enum class Kind : u8 { none, exchange, barrier };
+
+// The meeting at a wait, then what follows it until each of `lanes` waits again or ends; `whole`: all lanes, in a row.
+using Step = void (*)(Group&, const Launch&, Simd&, char* kept, u64 lanes, bool whole);
+
+struct Body {
+  const Step* steps;
+  const Kind* kinds;
+  u64 kept_bytes;  // of a SIMD group, from wait to wait
+};
+
+// Where all lanes of `lanes` stand, or 0 if they differ or have ended.
+SIMT_INLINE u32 common_state(const Simd& s, u64 lanes) {
+  u16 state = s.state[__builtin_ctzl(lanes)];
+  u32 others = 0;
+  if (lanes == kAllLanes)
+    for (u32 i = 0; i < SIMT_WIDTH; i++) others |= s.state[i] ^ state;
+  else
+    for (u64 rest = lanes; rest; rest &= rest - 1) others |= s.state[__builtin_ctzl(rest)] ^ state;
+  return others ? 0 : state;
+}
+
+// Takes the lanes at the lowest state out of s.waiting.
+u64 first_waiting(Simd& s, u32& state) {
+  state = ~0u;
+  u64 lanes = 0;
+  for (u64 rest = s.waiting; rest; rest &= rest - 1) {
+    u32 i = __builtin_ctzl(rest);
+    if (s.state[i] < state) state = s.state[i], lanes = 0;
+    if (s.state[i] == state) lanes |= 1ul << i;
+  }
+  s.waiting &= ~lanes;
+  return lanes;
+}
+
+// Runs `lanes`, which stand at `state`, and whoever they meet, until all wait at barriers or have ended.
+void advance(Group& g, const Body& b, Simd& s, u64 lanes, u32 state) {
+  const Launch& l = *g.launch;
+  char* kept = (char*)&g + kGroupBytes + s.first / SIMT_WIDTH * b.kept_bytes;
+  for (;;) {
+    b.steps[state](g, l, s, kept, lanes, lanes == kAllLanes && s.in_row);
+    u32 next = common_state(s, lanes);
+    if (next && !s.waiting && b.kinds[next] == Kind::exchange) {
+      g.exchanges++;
+      state = next;
+      continue;
+    }
+    for (u64 rest = lanes; rest; rest &= rest - 1) {
+      u32 i = __builtin_ctzl(rest);
+      Kind kind = b.kinds[s.state[i]];
+      if (kind == Kind::exchange) s.waiting |= 1ul << i;
+      if (kind == Kind::barrier) s.at_barrier |= 1ul << i;
+    }
+    if (!s.waiting) return;
+    lanes = first_waiting(s, state);
+    g.exchanges++;
+  }
+}
+
+void run_group(Group& g, const Body& b) {
+  for (u32 i = 0; i < g.simds; i++) {
+    Simd& s = g.simd[i];
+    s.waiting = s.at_barrier = 0;
+    advance(g, b, s, s.live, 0);
+  }
+  for (;;) {
+    u32 barrier = 0;
+    for (u32 i = 0; i < g.simds; i++)
+      for (u64 rest = g.simd[i].at_barrier; rest; rest &= rest - 1) {
+        u32 at = g.simd[i].state[__builtin_ctzl(rest)];
+        if (barrier && at != barrier) return note(g, Fault::divergent_barrier);
+        barrier = at;
+      }
+    if (!barrier) return;
+    g.barriers++;
+    for (u32 i = 0; i < g.simds; i++) {
+      Simd& s = g.simd[i];
+      u64 lanes = s.at_barrier;
+      s.at_barrier = 0;
+      if (lanes) advance(g, b, s, lanes, barrier);
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" void simt_run_regions(Launch* launch, Worker* worker, const Body* body) {
+  Group& g = *worker->group;
+  run_groups(*launch, g, [&] { run_group(g, *body); });
+}
+
+}  // namespace simt
