@@ -99,6 +99,7 @@ def _build_cpu(unit: Unit, entries: Sequence[Entry]) -> Library:
     def make(folder: Path) -> tuple[dict, Iterable[Path]]:
         start = time.monotonic()
         text, log, read = assemble(unit, entries, folder)
+        group_memory = assembly.group_memory(text, len(entries))
         calls = assembly.references(text)
         waiting = {i for i in _range(entries) if assembly.waits(assembly.reached(calls, f"simt_loop_{i}"))}
         text = assembly.without(text, [f"simt_{'loop' if i in waiting else 'fiber'}_{i}" for i in _range(entries)])
@@ -113,7 +114,6 @@ def _build_cpu(unit: Unit, entries: Sequence[Entry]) -> Library:
         for path in folder.iterdir():
             if path.name != "library.so":
                 path.unlink()
-        group_memory = assembly.group_memory(text, len(entries))
         took = round(time.monotonic() - start, 3)
         return {"modes": modes, "group_memory": group_memory, "log": log, "seconds": took}, read
 
