@@ -43,6 +43,11 @@ def test_members_are_found_and_sorted(room: str) -> None:
     assert plugins.find(room, "Tool", "saw").__name__ == "SawTool"
 
 
+def test_a_member_in_the_file_of_its_name_is_found_without_the_others(room: str) -> None:
+    assert plugins.find(room, "Tool", "saw").__name__ == "SawTool"
+    assert "kernelwright.tools.hammer" not in sys.modules
+
+
 def test_an_unknown_name_gets_its_neighbours(room: str) -> None:
     with pytest.raises(UnknownNameError, match=r"no tool is called 'hamer'; did you mean hammer\?"):
         plugins.find(room, "Tool", "hamer")

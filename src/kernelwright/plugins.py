@@ -11,6 +11,7 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -48,7 +49,15 @@ def lazy(package: str, files: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 def find(room: str, suffix: str, name: str) -> type:
-    """The member called `name`. Raises UnknownNameError, which names the nearest."""
+    """The member called `name`. Raises UnknownNameError, which names the nearest.
+
+    One that stands in the file of its name is found without importing the others.
+    """
+    file = f"kernelwright.{room}.{name}"
+    if name.isidentifier() and find_spec(file) is not None:
+        for member in _classes(importlib.import_module(file), suffix):
+            if member.name == name:
+                return member
     known = members(room, suffix)
     if name not in known:
         raise UnknownNameError(room.split(".")[-1].rstrip("s"), name, known)

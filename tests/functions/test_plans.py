@@ -10,6 +10,7 @@ import pytest
 from user_loops import operands, shuffle_mul, shuffled
 
 import kernelwright as kw
+from kernelwright.errors import UsageError
 from kernelwright.functions.plans import choosing
 from kernelwright.functions.plans.tables import distinct, packed
 from kernelwright.home import home
@@ -200,6 +201,17 @@ def test_the_choice_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choice.shortest_us == {}
     names = [json.loads(file.read_text())["plan"] for file in (home() / "plans").glob("*.json")]
     assert choice.name in names
+
+
+def test_a_plan_can_be_asked_for() -> None:
+    a, b, operator, res = operands(3000)
+    constant = kw.constant(operator)
+    for plan in PLANS[:2]:
+        function = kw.njit(plan=plan)(shuffle_mul)
+        function(a, b, constant, res)
+        assert chosen(function) == [plan]
+    with pytest.raises(UsageError, match="no plan 'dense' for these arrays; there are plain, segmented, factored"):
+        kw.njit(plan="dense")(shuffle_mul)(a, b, constant, res)
 
 
 def test_a_plan_goes_with_its_constant() -> None:

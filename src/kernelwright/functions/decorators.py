@@ -16,6 +16,7 @@ def njit(
     parallel: bool = False,
     deterministic: bool = False,
     precision: str | None = None,
+    plan: str | None = None,
     **numba: Any,
 ) -> Any:
     """Compiles a Python function of arrays and numbers; loops in it run at the speed of C.
@@ -29,7 +30,8 @@ def njit(
 
     Compiled for the types of the arguments when they are first met, or ahead for signatures as Numba writes them.
     `boundscheck`: an index outside its axis raises IndexError. `parallel`: loops that can run on several threads do.
-    `deterministic`: the same bits in every run. `target`: where it runs. docs/loops.md has what of Numba's options and
+    `deterministic`: the same bits in every run. `plan`: one plan for scatter loops instead of the fastest. `target`:
+    where it runs. docs/loops.md has what of Numba's options and
     of Python is understood. Raises loops.UnsupportedError, UsageError, MissingError.
     """
     options = read_options(
@@ -40,6 +42,7 @@ def njit(
         boundscheck=boundscheck,
         parallel=parallel,
         deterministic=deterministic,
+        plan=plan,
     )
 
     def decorate(python: Callable[..., Any]) -> Function:

@@ -111,9 +111,10 @@ class Function(functools.partial):
 
         overload.check_writable(items)
         with _compiling:
-            if key in self.plans or not choosing.fits(overload, items, constants):
+            found = None if key in self.plans else choosing.choose(overload, items, constants)
+            if found is None:
                 return
-            plan, self.plans[key] = choosing.choose(overload, items, constants)
+            plan, self.plans[key] = found
             made = choosing.link(plan, overload, constants)
             for array in constants.values():
                 weakref.finalize(array, _forget, weakref.ref(self), key, made)

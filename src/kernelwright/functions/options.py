@@ -49,9 +49,11 @@ class Options:
     parallel: bool = False
     deterministic: bool = False
     precision: str | None = None
+    plan: str | None = None
+    """The plan for arrays that cannot change, instead of the fastest."""
 
 
-def read_options(decorator: str, target: str, precision: str | None, given: Mapping[str, Any], **own: bool) -> Options:
+def read_options(decorator: str, target: str, precision: str | None, given: Mapping[str, Any], **own: Any) -> Options:
     """The options of one decorator. Raises UsageError, or MissingError for a target that is not there yet."""
     if target in MISSING_TARGETS:
         raise MissingError(MISSING_TARGETS[target])

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from kernelwright import loops
+from kernelwright.errors import UsageError
 from kernelwright.functions.arguments import Given
 from kernelwright.functions.chain import Link, array_words
 from kernelwright.functions.overload import Call, Overload, overlaps
@@ -55,23 +56,35 @@ class Choice:
     """Of each plan that gave the right result; empty where the name was remembered."""
 
 
-def choose(overload: Overload, arguments: Sequence[Given], constants: Mapping[int, np.ndarray]) -> tuple[Plan, Choice]:
-    """The plan for these constants, and why. `arguments` are the caller's, and stay as they are."""
-    program = overload.program
+def choose(
+    overload: Overload, arguments: Sequence[Given], constants: Mapping[int, np.ndarray]
+) -> tuple[Plan, Choice] | None:
+    """The plan for these constants, and why. `arguments` are the caller's, and stay as they are.
+
+    None where plans cannot be compared on them: an index is out of bounds, or arrays overlap. Raises UsageError where
+    a plan was asked for that does not fit the function.
+    """
+    program, options = overload.program, overload.options
     scatter = find_scatter(program, constants)
+    if scatter is not None and not _fits(overload, scatter, arguments):
+        return None
     offered = schemes(program, scatter) if scatter is not None else []
-    plain = Scheme("plain", program, ())
     key = _key(overload, scatter, offered)
-    remembered = _recall(key)
-    if remembered is not None:
-        offered = [scheme for scheme in offered if scheme.name == remembered]
-    plans = _compiled(overload, [*offered, plain], scatter, constants)
+    wanted = options.plan or _recall(key)
+    if options.plan not in (None, "plain", *(scheme.name for scheme in offered)):
+        raise UsageError(
+            f"{program.name}: there is no plan {options.plan!r} for these arrays; "
+            f"there are {', '.join(['plain', *(scheme.name for scheme in offered)])}"
+        )
+    if wanted is not None:
+        offered = [scheme for scheme in offered if scheme.name == wanted]
+    plans = _compiled(overload, [*offered, Scheme("plain", program, ())], scatter, constants)
     if not offered:
         return plans[-1], Choice("plain", {})
     reference = _run(overload, plans[-1], arguments)
     right = [plan for plan in plans[:-1] if _agrees(_run(overload, plan, arguments), reference, scatter)]
-    if remembered is not None and right:
-        return right[0], Choice(remembered, {})
+    if wanted is not None and right:
+        return right[0], Choice(wanted, {})
     shortest = _shortest_us(overload, [*right, plans[-1]], arguments)
     name = min(shortest, key=lambda name: shortest[name])
     _remember(key, name)
@@ -84,15 +97,9 @@ def link(plan: Plan, overload: Overload, constants: Mapping[int, np.ndarray]) ->
     return Link(plan.loaded, overload.fail, constants=arrays, tables=plan.tables, limits=plan.limits)
 
 
-def fits(overload: Overload, arguments: Sequence[Given], constants: Mapping[int, np.ndarray]) -> bool:
-    """Whether plans can be measured on these arguments: indices are in bounds, and arrays do not overlap."""
-    scatter = find_scatter(overload.program, constants)
-    if scatter is None:
-        return True
-    for (argument, axis), limit in scatter.guards.items():
-        if arguments[argument].value[1 + axis] <= limit:
-            return False
-    return overload.apart(arguments)
+def _fits(overload: Overload, scatter: Scatter, arguments: Sequence[Given]) -> bool:
+    within = all(arguments[argument].value[1 + axis] > limit for (argument, axis), limit in scatter.guards.items())
+    return within and overload.apart(arguments)
 
 
 def _compiled(
