@@ -40,6 +40,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., ctypes.CDLL
         if not library.exists():
             source.write_text(PRELUDE + text)
             command = [zig, "clang", "-target", triple, "-std=c++20", "-O3", "-ffreestanding", "-fPIC"]
+            command += ["-fno-exceptions"]  # as the broker compiles
             env = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(folder), "ZIG_LOCAL_CACHE_DIR": str(folder)}
             for step in (
                 [*command, *(flags or features()), "-Werror=pass-failed", "-c", str(source), "-o", str(obj)],

@@ -70,7 +70,7 @@ def compiled(build: Callable[..., ctypes.CDLL], real: str) -> tuple[ctypes.CDLL,
         for name, (function, _) in CASES.items()
     }
     texts = [loops.print_function(program) for program in programs.values()]
-    return build("\n".join([loops.program_template(), *texts])), programs
+    return build("\n".join([loops.program_template(), *texts]), "-O1"), programs
 
 
 def same(found: list[Any], wanted: list[Any], real: str) -> None:
@@ -96,3 +96,50 @@ def test_cpp_computes_what_python_does(name: str, real: str, compiled: tuple[cty
         [*call(library, programs[name], *fresh(given)), *found],
         "float64" if real == "float64" else "interpreted",
     )
+
+
+@pytest.fixture(scope="module")
+def threaded(build: Callable[..., ctypes.CDLL]) -> tuple[ctypes.CDLL, dict[str, Program]]:
+    """The functions with free loops, every iteration worth a thread, and threads that take turns."""
+    programs = {
+        name: loops.parse(function, [type_of(value) for value in arguments_of(name, "float64")])
+        for name, (function, _) in CASES.items()
+    }
+    programs = {name: one for name, one in programs.items() if any(plan.free for plan in loops.analyse(one).loops)}
+    texts = [loops.print_function(program, parallel=True) for program in programs.values()]
+    eager = loops.program_template().replace("return work < 1 ? worth : worth / work + 1;", "return 1;")
+    assert eager != loops.program_template()
+    library = build("\n".join([TURNS, eager, *texts]), "-O1")
+    library.start_turns()
+    return library, programs
+
+
+TURNS = """
+static int turn, taken;
+static void take_turns(void (*body)(void*), void* data, uint32, uint32) {
+    ++taken;
+    for (turn = 2; turn >= 0; --turn) body(data);
+}
+static int whose_turn() { return turn; }
+static int three() { return 3; }
+static kernelwright::Runtime runtime_with_turns = {.gomp_parallel = take_turns, .omp_get_thread_num = whose_turn,
+    .omp_get_num_threads = three, .omp_get_max_threads = three, .torch_get_num_threads = three};
+extern "C" int turns_taken() { return taken; }
+extern "C" void start_turns() { kernelwright::kernelwright_runtime = &runtime_with_turns; }
+"""
+"""Three threads, as far as a kernel can tell, that run one after another and the last first."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_parallel_loops_compute_the_same(name: str, threaded: tuple[ctypes.CDLL, dict[str, Program]]) -> None:
+    library, programs = threaded
+    if name not in programs:
+        pytest.skip("no loop of it is free")
+    given = arguments_of(name, "float64")
+    found, wanted = fresh(given), fresh(given)
+    results = plain(name, wanted)
+    before = library.turns_taken()
+    returned = call(library, programs[name], *found)
+    same([*returned, *found], [*results, *wanted], "float64")
+    if name in ("heat_step", "histogram", "logsumexp", "n_body", "spmv_coo", "k_means_step"):
+        assert library.turns_taken() > before

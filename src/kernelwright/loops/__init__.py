@@ -4,6 +4,7 @@ A Python function becomes a `Program` by `parse`, and text by `print_program_cpp
 A `Fusion` (steps over one domain) becomes a plain nest by `nest`, a fast one by `scheduled`, and text by `print_cpp`.
 """
 
+from kernelwright.loops.analysis import Kind, LoopPlan, ProgramPlan, analyse
 from kernelwright.loops.attention import LARGEST_HEAD, Attention, attention_template, print_attention
 from kernelwright.loops.cpp import print_cpp
 from kernelwright.loops.expressions import (
@@ -53,17 +54,20 @@ __all__ = [
     "For",
     "Fusion",
     "Kernel",
+    "Kind",
     "LARGEST_HEAD",
     "Let",
     "Linear",
     "Load",
     "Local",
+    "LoopPlan",
     "Move",
     "Op",
     "Operand",
     "PackedWeight",
     "Plan",
     "Program",
+    "ProgramPlan",
     "Reduction",
     "Result",
     "ScalarType",
@@ -75,6 +79,7 @@ __all__ = [
     "UnsupportedError",
     "Update",
     "Variable",
+    "analyse",
     "attention_template",
     "filled_template",
     "interpret",

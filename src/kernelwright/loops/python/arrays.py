@@ -36,6 +36,10 @@ class Arrays:
         self.builder.emit(Let(variable, value))
         return variable
 
+    def named(self, value: Expression) -> Expression:
+        """The value, so that it may stand in an expression several times."""
+        return value if isinstance(value, Variable) else self.bound(value)
+
     def scalar(self, node: ast.expr) -> Expression:
         value = self.value(node)
         if isinstance(value, tuple):

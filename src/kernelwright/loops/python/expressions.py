@@ -145,7 +145,7 @@ class Expressions(Arrays):
             type = quotient(a.type, b.type, real)
             return Apply(Op.DIV, (cast(a, type), cast(b, type)))
         if op == "Pow":
-            return rules.power(self.bound(a), b, real)
+            return rules.power(self.named(a), b, real)
         if op not in rules.ARITHMETIC:
             raise self.refuse(node, f"the operator {op} is not supported", "+ - * / // % ** & | ^ << >>")
         type = arithmetic(a.type, b.type, real)
@@ -251,7 +251,7 @@ class Expressions(Arrays):
         if node.keywords or (len(arguments) != count if count >= 0 else len(arguments) < 2):
             wanted = f"{count} numbers" if count >= 0 else "two numbers or more"
             raise self.refuse(node, f"this form of {ast.unparse(node.func)} is not supported", f"{wanted}, by place")
-        return rule([self.bound(self.scalar(part)) for part in arguments], self.builder.real)
+        return rule([self.named(self.scalar(part)) for part in arguments], self.builder.real)
 
     def late(self, name: str) -> bool:
         """Whether the name gets a value further down, which a loop brings back here."""

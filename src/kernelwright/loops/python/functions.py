@@ -155,7 +155,11 @@ class Function(Statements):
             builder.widen(inner.done.name, BOOL)
             builder.emit(Assign(inner.done, Constant(False, BOOL)))
         builder.inlined.append(name)
+        start = len(builder.block)
         inner.body(body)
         builder.inlined.pop()
+        if inner.done is not None:  # on every way there is a value of this very call
+            first = [Assign(variable, cast(ZERO, variable.type)) for variable in inner.results]
+            builder.block[start:start] = first
         results = tuple(self.bound(variable) for variable in inner.results)
         return results[0] if len(results) == 1 else results

@@ -120,6 +120,46 @@ PY_INLINE __int128 halved(__int128 a, int64 b) {
     return a < 0 ? -1 : (a > largest ? a : __int128(int64(a) / b));
 }
 
+// ---- loops on several threads -----------------------------------------------------------------------------------
+
+PY_INLINE int64 turns(int64 start, int64 stop, int64 step) {
+    if (step > 0) return stop > start ? (stop - start + step - 1) / step : 0;
+    return start > stop ? (start - stop - step - 1) / -step : 0;
+}
+PY_INLINE int64 grain(int64 worth, int64 work) { return work < 1 ? worth : worth / work + 1; }
+PY_INLINE int64 parts(int64 count, int64 grain, int64 most) {
+    int64 wanted = count / grain;
+    if (most > 32) most = 32;
+    return wanted < 1 ? 1 : (wanted < most ? wanted : most);
+}
+PY_INLINE int64 first(int64 part, int64 count, int64 parts) {
+    int64 size = count / parts, rest = count % parts;
+    return part * size + (part < rest ? part : rest);
+}
+template <class T> PY_INLINE T lowest() { return T(-1) < T(0) ? T(T(1) << (8 * sizeof(T) - 1)) : T(0); }
+
+template <class T> struct Scratch {
+    T* data;
+    explicit Scratch(int64 count) : data(count > 0 ? static_cast<T*>(__builtin_malloc(count * sizeof(T))) : nullptr) {}
+    ~Scratch() { __builtin_free(data); }
+};
+
+// Whether two arrays (data, shape..., strides...) have no byte in common.
+__attribute__((unused)) static bool apart(
+    const int64* a, int32 a_axes, int32 a_bytes, const int64* b, int32 b_axes, int32 b_bytes) {
+    int64 low[2] = {a[0], b[0]}, high[2] = {a[0] + a_bytes, b[0] + b_bytes};
+    for (int32 which = 0; which < 2; ++which) {
+        const int64* words = which ? b : a;
+        const int32 axes = which ? b_axes : a_axes, bytes = which ? b_bytes : a_bytes;
+        for (int32 axis = 0; axis < axes; ++axis) {
+            if (words[1 + axis] == 0) return true;
+            int64 reach = (words[1 + axis] - 1) * words[1 + axes + axis] * bytes;
+            (reach < 0 ? low : high)[which] += reach;
+        }
+    }
+    return high[0] <= low[1] || high[1] <= low[0];
+}
+
 // Keeps the first failure; the others of a parallel loop come too late.
 __attribute__((noinline, cold, unused)) static int32 fail(
     KwError* error, int32 kind, int32 line, int32 column, int32 argument, int32 axis, int64 index, int64 size) {
