@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright import sandbox
 from kernelwright.errors import CompileError, UsageError
 from kernelwright.metal import frontend
 
@@ -46,6 +47,17 @@ def test_defines_and_constants_are_part_of_the_content() -> None:
 def test_a_missing_header_is_named() -> None:
     with pytest.raises(CompileError, match=r"shader\.metal:1:10: fatal error: 'part\.h' file not found"):
         frontend.module(frontend.source(TEXT))
+
+
+@pytest.mark.skipif(sandbox.missing() is not None, reason="no sandbox keeps the compiler from files here")
+def test_an_include_from_outside_has_to_be_meant(tmp_path: Path) -> None:
+    (tmp_path / "part.h").write_text("#define N 4\n")
+    (tmp_path / "kernels").mkdir()
+    name = str(tmp_path / "kernels" / "k.metal")
+    text = TEXT.replace("part.h", "../part.h")
+    with pytest.raises(CompileError, match=rf"part\.h may not be read.*make {tmp_path} one \(-I, include_dirs=\)"):
+        frontend.module(frontend.source(text, name=name))
+    assert "a[0] = 4" in frontend.module(frontend.source(text, name=name, include_dirs=[tmp_path])).unit.text
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

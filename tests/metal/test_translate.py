@@ -191,6 +191,18 @@ def test_one_method_serves_every_address_space() -> None:
     assert "device" not in text and "threadgroup" not in text
 
 
+def test_a_method_that_returns_into_its_space_serves_all() -> None:
+    """As in the array type of every shader that comes from SPIR-V: six times operator[], alike but for the space."""
+    text = changed(
+        "struct A { float e[2]; thread float& at(int i) { return e[i]; } device float& at(int i) device {"
+        " return e[i]; } const constant float& at(int i) const constant { return e[i]; }"
+        "const device float& at(int i) const device { return e[i]; } device float* whole(device float* p) device {"
+        " return p; } };"
+    )
+    assert text.count("at(int i)") == 2 and "const constant" not in text  # what one returns converts to no space
+    assert "device float* whole(device float* p)" in text  # nothing else is like it
+
+
 def test_methods_with_two_bodies_are_refused() -> None:
     with pytest.raises(CompileError, match="differ by address space alone"):
         done("struct C { int f() const device { return 1; } int f() const threadgroup { return 2; } };")

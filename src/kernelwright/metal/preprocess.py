@@ -95,4 +95,8 @@ def _told(error: CompileError) -> CompileError:
     match = re.search(r"fatal error: '([^']+)' file not found", log)
     if match and match[1].startswith(("MetalPerformancePrimitives", "metal_tensor", "metal_cooperative_tensor")):
         return CompileError(f"{match[1]} holds Metal 4 tensors, which are not hosted here", log)
+    if match := re.search(r"fatal error: cannot open file '([^']+)'", log):
+        file = Path(match[1]).resolve()
+        sentence = f"{file} may not be read: it lies outside the source's folder and the include folders"
+        return CompileError(f"{sentence}; if it is meant, make {file.parent} one (-I, include_dirs=)", log)
     return CompileError(str(error).split("\n", 1)[0], log)

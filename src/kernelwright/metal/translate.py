@@ -26,6 +26,10 @@ _VECTOR = re.compile(r"(bool|u?(char|short|int|long)|float|half|bfloat)[234]")
 _SUFFIXED = re.compile(rf"({_DECIMAL.pattern}|\d+)([hH]|bf|BF)")
 
 
+Methods = dict[str, tuple[str, list[int]]]
+"""Methods of a class by what tells them apart here: the body, and the words of the result that name its space."""
+
+
 @dataclass
 class Translated:
     """The C++ text, the kernels with their instances and the function constants, each by its name."""
@@ -84,7 +88,7 @@ class _Translation:
 
     def _scope(self, first: int, last: int, kind: str, path: str) -> None:
         tokens = self.tokens
-        seen: dict[str, str] = {}
+        seen: Methods = {}
         start = at = first
         while at <= last:
             token = tokens[at]
@@ -148,7 +152,7 @@ class _Translation:
             at = tokens.after(tokens.closing_angle(tokens.after(at)))
         return at
 
-    def _block(self, start: int, brace: int, end: int, inner: str, outer: str, path: str, seen: dict[str, str]) -> None:
+    def _block(self, start: int, brace: int, end: int, inner: str, outer: str, path: str, seen: Methods) -> None:
         tokens = self.tokens
         if inner == "namespace":
             names = [tokens[i] for i in words(tokens, start, brace - 1) if tokens[i].isidentifier()]
@@ -164,7 +168,7 @@ class _Translation:
                 return
             self._body(brace, end, None if kernel is None else self._name_before_parameters(start, brace))
 
-    def _statement(self, start: int, end: int, kind: str, path: str, seen: dict[str, str]) -> None:
+    def _statement(self, start: int, end: int, kind: str, path: str, seen: Methods) -> None:
         """A declaration without braces."""
         tokens = self.tokens
         found = words(tokens, start, end)
@@ -301,7 +305,7 @@ class _Translation:
 
     # Members: a qualifier after the parameters says for which space a method is. One method serves all here.
 
-    def _method(self, start: int, last: int, end: int, seen: dict[str, str]) -> bool:
+    def _method(self, start: int, last: int, end: int, seen: Methods) -> bool:
         """Takes the space qualifiers of a method away; True if it was a second copy of one and is gone."""
         tokens = self.tokens
         found = words(tokens, start, last - 1)
@@ -322,21 +326,36 @@ class _Translation:
         spaces = [i for i in tail if tokens[i] in SPACES]
         for index in spaces:
             tokens.items[index] = ""
-        key = " ".join(tokens[i] for i in found[: closing + 1]) + (
+        # `device T& at(size_t) device` beside `thread T& at(size_t) thread`: one that returns a plain T& serves both.
+        own = {tokens[i] for i in spaces} or {"thread"}
+        results = [i for i in found[: self._opening(found, closing)] if tokens[i] in own]
+        key = " ".join(tokens[i] for i in found[: closing + 1] if i not in results) + (
             " const" if any(tokens[i] == "const" for i in tail) else ""
         )
         body = " ".join(token for i in words(tokens, found[closing] + 1, end) if (token := tokens[i]) not in SPACES)
         if key not in seen:
-            seen[key] = body
+            seen[key] = body, results
             return False
-        if not spaces and seen[key] != body:
+        first, spaced = seen[key]
+        if not spaces and first != body:
             return False
-        if seen[key] != body:
+        for index in spaced:
+            tokens.items[index] = ""
+        if first != body:
             raise tokens.error(
                 found[0], "two methods that differ by address space alone have different bodies, which is not hosted"
             )
         tokens.blank(start, end)
         return True
+
+    def _opening(self, found: Sequence[int], closing: int) -> int:
+        """Where among the words `found` the bracket opens that closes at `closing`."""
+        depth = 0
+        for at in range(closing, -1, -1):
+            depth += (self.tokens[found[at]] == ")") - (self.tokens[found[at]] == "(")
+            if not depth:
+                return at
+        return 0
 
     # Bodies.
 
