@@ -53,7 +53,7 @@ _NO_COPIES = tuple(
 )
 _BEFORE_CUTTING = ("-fno-vectorize", "-fno-slp-vectorize")
 """Vector code is made of loops over lanes, once there are some."""
-_PASSES = ("assembly", "compiling", "control_flow", "matrices", "pieces", "regions")
+_PASSES = ("assembly", "compiling", "control_flow", "layout", "matrices", "pieces", "regions")
 """The files here that decide what code is made."""
 _RUNTIME_FLAGS = ("-fomit-frame-pointer", "-fno-strict-aliasing", "-w")
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kernelwright.simt.layout import parts, type_of
+
 NAME = re.compile(r'%(?:"[^"]*"|[\w.$-]+)')
 _RESULT = re.compile(r'(%(?:"[^"]*"|[\w.$-]+)) = ')
 _LABEL = re.compile(r'("[^"]*"|[\w.$-]+):')
@@ -111,31 +113,6 @@ def joined_switches(lines: Sequence[str]) -> Iterator[str]:
             yield text
 
 
-def type_at(text: str) -> tuple[str, str]:
-    """The type that `text` begins with, and what follows it."""
-    text = text.lstrip()
-    if text[:1] in ("[", "{", "<"):
-        depth = 0
-        for at, letter in enumerate(text):
-            depth += (letter in "[{<(") - (letter in "]}>)")
-            if not depth:
-                return text[: at + 1], text[at + 1 :]
-    match = re.match(r'%"[^"]+"|[^\s,]+', text)
-    if not match:
-        raise NotUnderstood(text)
-    return match[0], text[match.end() :]
-
-
-def members(struct: str) -> list[str]:
-    """The types in "{ i32, [2 x float] }"."""
-    found, rest = [], struct.strip("<>").strip()[1:-1]
-    while rest.strip():
-        kind, rest = type_at(rest)
-        found.append(kind)
-        rest = rest.lstrip(" ,")
-    return found
-
-
 def _type(of: Line) -> str:
     word, body = of.word, of.body
     rest = body.split(" ", 1)[1] if word != "call" else re.split(r"\bcall ", body, maxsplit=1)[1]
@@ -143,35 +120,34 @@ def _type(of: Line) -> str:
     while match := (_FLAGS.match(rest) or flags.match(rest)):
         rest = rest[match.end() :]
     if word in ("icmp", "fcmp"):
-        kind, _ = type_at(rest.split(" ", 1)[1])
+        kind, _ = type_of(rest.split(" ", 1)[1])
         return f"<{kind[1:].split(' ')[0]} x i1>" if kind.startswith("<") else "i1"
     if word in ("alloca", "getelementptr"):
         if word == "getelementptr" and re.search(r"<\d+ x (?:ptr|i\d+)> ", rest):
             raise NotUnderstood(of.text)
         return "ptr"
     if re.search(r"^(?:trunc|zext|sext|fptrunc|fpext|fptoui|fptosi|uitofp|sitofp|ptrtoint|inttoptr|bitcast)$", word):
-        return type_at(rest[rest.rindex(" to ") + 4 :])[0]
+        return type_of(rest[rest.rindex(" to ") + 4 :])[0]
     if word == "select":
-        _, rest = type_at(rest)
-        return type_at(rest.split(", ", 1)[1])[0]
+        _, rest = type_of(rest)
+        return type_of(rest.split(", ", 1)[1])[0]
     if word == "extractelement":
-        return type_at(rest)[0].strip("<>").split(" x ", 1)[1]
+        return type_of(rest)[0].strip("<>").split(" x ", 1)[1]
     if word == "shufflevector":
-        element = type_at(rest)[0].strip("<>").split(" x ", 1)[1]
+        element = type_of(rest)[0].strip("<>").split(" x ", 1)[1]
         mask = re.findall(r"<(\d+) x i32>", rest)[-1]
         return f"<{mask} x {element}>"
     if word == "atomicrmw":
-        parts = rest.split(", ", 1)
-        return type_at(parts[1])[0]
+        return type_of(rest.split(", ", 1)[1])[0]
     if word == "cmpxchg":
-        return f"{{ {type_at(rest.split(', ', 1)[1])[0]}, i1 }}"
+        return f"{{ {type_of(rest.split(', ', 1)[1])[0]}, i1 }}"
     if word == "extractvalue":
-        kind, rest = type_at(rest)
+        kind, rest = type_of(rest)
         number = int(rest.rsplit(", ", 1)[1].split()[0])
-        return kind.strip("[]").split(" x ", 1)[1] if kind.startswith("[") else members(kind)[number]
+        return kind.strip("[]").split(" x ", 1)[1] if kind.startswith("[") else parts(kind.strip("<>")[1:-1])[number]
     if word in ("va_arg", "landingpad", "invoke", "callbr"):
         raise NotUnderstood(of.text)
-    return type_at(rest)[0]
+    return type_of(rest)[0]
 
 
 def in_order(following: Mapping[int, Sequence[int]], start: int) -> list[int]:

@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelwright.simt.control_flow import NAME, Block, Line, NotUnderstood, blocks, in_order, line, members, type_at
+from kernelwright.simt.control_flow import NAME, Block, Line, NotUnderstood, blocks, in_order, line
+from kernelwright.simt.layout import Types, type_of
 
 _WAIT = re.compile(
     r"call (?:\w+ )*void @simt_(?:wait_(group|none)\(\)|wait_simd\(ptr (?:noundef |nonnull )*(@[\w.$-]+|null)\)"
@@ -51,11 +52,11 @@ class Piece:
 class Pieces:
     """One entry's function, its analysis done. Raises NotUnderstood."""
 
-    def __init__(self, text: Sequence[str], index: int, width: int, types: dict[str, str]) -> None:
+    def __init__(self, text: Sequence[str], index: int, width: int, types: Types) -> None:
         self.index, self.width, self._types = index, width, types
         head = text[0]
         arguments = re.findall(r"(%[\w.]+)(?=[,)])", head[head.index("(") :])
-        if len(arguments) != 2 or any(re.fullmatch(r"%\d+", name) for name in types):
+        if len(arguments) != 2:
             raise NotUnderstood(head)
         self.attributes = " ".join(re.findall(r"#\d+", head[head.rindex(")") :]))
         self._own = {
@@ -155,11 +156,11 @@ class Pieces:
 
     def _own_memory(self, item: Line) -> Line:
         """A thread's own array, in the kept memory of its lane."""
-        kind, rest = type_at(item.body.removeprefix("alloca "))
+        kind, rest = type_of(item.body.removeprefix("alloca "))
         count = int(match[1]) if (match := re.match(r", i\d+ (\d+)", rest)) else 1
         align = int(match[1]) if (match := re.search(r"align (\d+)", rest)) else 16
         align = max(align, 16)
-        size = -(-self._size(kind) * count // align) * align
+        size = -(-self._room(kind) * count // align) * align
         at = self._reserve(size)
         if item.result == _PRODUCTS:
             return Line(f"{item.result} = getelementptr i8, ptr %simt.kept, i64 {at}", item.result)
@@ -238,7 +239,7 @@ class Pieces:
         slots: dict[str, tuple[int, str]] = {}
         for name, waits in sorted(at.items(), key=lambda pair: (pair[1] & -pair[1], pair[0])):
             kind = self._lines[name].type
-            size = self._size(kind)
+            size = self._room(kind)
             same = places.setdefault(size, [])
             for i, (offset, taken) in enumerate(same):
                 if not taken & waits:
@@ -256,24 +257,12 @@ class Pieces:
         self.kept_bytes += -(-size * self.width // 64) * 64
         return at
 
-    def _size(self, kind: str) -> int:
-        """Bytes from one to the next in an array, or somewhat more."""
-        if kind in ("ptr", "double"):
-            return 8
-        if kind in ("half", "bfloat", "float"):
-            return 4 if kind == "float" else 2
-        if match := re.fullmatch(r"i(\d+)", kind):
-            return 1 << max(0, (int(match[1]) - 1).bit_length() - 3)
-        if match := re.fullmatch(r"<(\d+) x (\S+)>", kind):
-            bits = int(match[1]) * (1 if match[2] == "i1" else 8 * self._size(match[2]))
-            return 1 << max(0, (bits - 1).bit_length() - 3)
-        if match := re.fullmatch(r"\[(\d+) x (.+)\]", kind):
-            return int(match[1]) * self._size(match[2])
-        if kind in self._types:
-            return self._size(self._types[kind])
-        if kind.startswith(("{", "<{")):
-            return sum(-(-self._size(member) // 16) * 16 for member in members(kind))
-        raise NotUnderstood(kind)
+    def _room(self, kind: str) -> int:
+        """Bytes from one to the next in an array, or more: vectors and odd integers are padded."""
+        size = self._types.size(kind)
+        if not size:
+            raise NotUnderstood(kind)
+        return 1 << (size - 1).bit_length() if kind[0] not in "[{<%" else 2 * size
 
 
 def _wait(match: re.Match[str]) -> Wait:

@@ -15,6 +15,7 @@ from string import Template
 
 from kernelwright.simt import assembly
 from kernelwright.simt.control_flow import NAME, Line, NotUnderstood
+from kernelwright.simt.layout import Types
 from kernelwright.simt.pieces import Pieces
 
 _BODY = re.compile(r"@simt_run_fibers\(ptr [^,]*, ptr [^,]*, ptr (?:\w+ )*(@[\w.$-]+)\)")
@@ -117,7 +118,9 @@ def _cut(text: str, index: int, width: int, calls: dict[str, frozenset[str]]) ->
     if name in others or any(assembly.waits(calls[other]) for other in others if other in calls):
         raise NotUnderstood("a function that is not put in waits")
     thread = _function(text, name)
-    types = dict(re.findall(r'^(%(?:"[^"]*"|[\w.$-]+)) = type (.*)$', text, re.MULTILINE))
+    if re.search(r"^%\d+ = type ", text, re.MULTILINE):
+        raise NotUnderstood("a type without a name")
+    types = Types(text.splitlines())
     made = _Writer(Pieces(thread.splitlines(), index, width, types)).text()
     changed = runner.replace("@simt_run_fibers(", "@simt_run_regions(").replace(body[1], f"@simt.body.{index}")
     return text.replace(runner, changed) + "\n" + made
