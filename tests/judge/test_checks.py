@@ -6,6 +6,7 @@ import pytest
 
 from kernelwright.judge.evidence import Call, Difference, Evidence, Output
 from kernelwright.judge.hearing import checks
+from kernelwright.judge.steps import Failure, Watched
 from kernelwright.plugins import find, members
 from kernelwright.records import Case, Status, Timing, Weight
 from kernelwright.targets.surroundings import Change
@@ -32,6 +33,8 @@ def timing(*samples):
 
 THREADS = Change("torch.get_num_threads() was 1 and is 4", True)
 FILTERS = Change("the warning filters changed", False)
+
+LATE = Failure(Status.TIMEOUT, "took too long")
 
 FAILS = [
     ("quiet_clock", evidence(timing=timing(), disturbed=2), Weight.INFORM, Status.WRONG_VALUES),
@@ -68,10 +71,15 @@ FAILS = [
     ("surroundings", evidence(looked=True, changes=(THREADS, FILTERS)), Weight.GATE, Status.CHEATED),
     ("surroundings", evidence(looked=True, changes=(THREADS,), baseline=True), Weight.INFORM, Status.CHEATED),
     ("surroundings", evidence(looked=True, changes=(FILTERS,)), Weight.INFORM, Status.WRONG_VALUES),
+    ("kernel_faults", evidence(watched=Watched(None, 1, ("a race",))), Weight.GATE, Status.RUNTIME_ERROR),
+    ("kernel_faults", evidence(watched=Watched(None, 1, (), ("no fence",))), Weight.INFORM, Status.RUNTIME_ERROR),
+    ("kernel_faults", evidence(watched=Watched(LATE)), Weight.INFORM, Status.RUNTIME_ERROR),
     ("degenerate", evidence(survey="zeros pass", degenerate=True), Weight.INFORM, Status.WRONG_VALUES),
 ]  # fmt: skip
 
 STANDS = [
+    ("kernel_faults", evidence(watched=Watched(None, 2))),
+    ("estimate", evidence(watched=Watched(None, 2, chip="M2", estimate_us=3.0))),
     ("surroundings", evidence(looked=True)),
     ("storage", evidence(call(replace(RIGHT, shares="the memory of input 0", may_share=True)))),
     ("values", evidence(call(OFF, "constant"))),
@@ -105,7 +113,7 @@ def test_says_nothing_of_what_it_did_not_see_and_is_listed_with_a_sentence(check
 
 
 def test_all_are_found():
-    assert {name for name, *_ in FAILS} | {"ledger"} == set(members("judge.checks", "Check"))
+    assert {name for name, *_ in FAILS} | {"estimate", "ledger"} == set(members("judge.checks", "Check"))
 
 
 def test_a_message_says_which_output_where_and_how_far():

@@ -15,6 +15,7 @@ from kernelwright.judge import clock
 from kernelwright.judge.clock import time_turns
 from kernelwright.judge.fresh import Batch, Given
 from kernelwright.judge.session import Expected, Failure, Loaded, Run, Session, Started, State, Window
+from kernelwright.judge.steps import Watched
 from kernelwright.records import Candidate, Problem, Signature, SourceFile, Status, TensorSpec, flatten
 from kernelwright.targets import LocalBroker
 from kernelwright.targets.surroundings import Change
@@ -73,6 +74,9 @@ class Scripted:
 
     def changes(self) -> tuple[Change, ...] | None:
         return ()
+
+    def watch(self, leaves: Sequence[Tensor], chip: str) -> Watched:
+        return Watched()
 
     def abort(self) -> None:
         pass

@@ -1,5 +1,8 @@
 """A candidate written for a Mac finds one: devices, refusals and torch.mps as there, in the host's memory."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -189,3 +192,11 @@ def test_on_a_mac_tensors_are_carried_there_and_back() -> None:
     with pytest.raises(NotImplementedError, match="meta"):  # its tensors have no values that could come back
         module(torch.ones(2), [torch.ones(1)])
     assert seen == [("meta", "meta")]
+
+
+def test_torchs_compiler_is_not_imported() -> None:
+    program = (
+        "import sys, torch\nfrom kernelwright.targets.metal_host import hosting\n"
+        "with hosting(): torch.ones(3, device='mps') + 1\nsys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0

@@ -92,6 +92,14 @@ class Record:
 
 
 @dataclass(frozen=True)
+class Watch:
+    """Call the module once with `inputs` on builds that tell what its kernels do wrong; the estimate is for `chip`."""
+
+    inputs: Block
+    chip: str
+
+
+@dataclass(frozen=True)
 class Read:
     """Copy entries of the state_dict out."""
 
@@ -164,6 +172,9 @@ def main(channel: socket.socket, names: Names | None = None) -> None:
             elif isinstance(order, Record):
                 assert arena is not None and problem is not None
                 _tell(channel, {"ledger": _record(module, problem, arena, order)})
+            elif isinstance(order, Watch):
+                assert arena is not None and problem is not None
+                _tell(channel, {"watched": _watch(module, problem, arena, order)})
             elif isinstance(order, Look):
                 assert before is not None
                 _tell(channel, {"changes": [(change.what, change.matters) for change in before.changes()[:_CHANGES]]})
@@ -293,6 +304,17 @@ def _record(module: Any, problem: Problem, arena: ChildArena, order: Record) -> 
                 module(*args, **kwargs)
 
     return ledger.record(run)
+
+
+def _watch(module: Any, problem: Problem, arena: ChildArena, order: Watch) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from kernelwright.targets.languages.metal import watching
+
+    args, kwargs = _arguments(problem, list(map(arena.tensor, order.inputs.group(0))))
+    with watching(order.chip) as watched, _conditions(problem):
+        module(*args, **kwargs)
+    return asdict(watched)
 
 
 def _arguments(problem: Problem, tensors: list[Any]) -> tuple[list[Any], dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kernelwright.judge.steps import Watched
 from kernelwright.records import Case, Status, Timing
 from kernelwright.targets.surroundings import Change
 
@@ -118,6 +119,8 @@ class Evidence:
     floor_us: float = 0.0
     """The least time in which the bytes that matter can be moved."""
     floor_bytes: int = 0
+    watched: Watched | None = None
+    """What the watched build of hosted kernels told; None where none was asked."""
     kernels: tuple[tuple[str, float], ...] = ()
     """What a profiler saw run, with its share of the time."""
 

@@ -14,6 +14,7 @@ from kernelwright.judge.evidence import Call, Evidence, Output
 from kernelwright.judge.examination import alike, examine
 from kernelwright.judge.reference import Answer, Reference
 from kernelwright.judge.session import Declared, Failure, Run, Steps
+from kernelwright.judge.steps import Watched
 from kernelwright.plugins import members
 from kernelwright.records import Case, Finding, Status, Weight
 
@@ -44,6 +45,11 @@ class Hearing:
         if found is not None:
             self.evidence = replace(self.evidence, looked=True, changes=found)
             self._judge(Evidence(baseline=self.evidence.baseline, looked=True, changes=found))
+
+    def watched(self, found: Watched) -> None:
+        """Takes in what the watched build told. Raises Rejected."""
+        self.evidence = replace(self.evidence, watched=found)
+        self._judge(Evidence(baseline=self.evidence.baseline, watched=found))
 
     def hear(self, case: Case, *, repeat: bool = False, keep: bool = True) -> None:
         """One verified call. Raises Rejected."""
@@ -157,6 +163,7 @@ def checks() -> tuple[Check, ...]:
 _ORDER = (
     "runs",
     "surroundings",
+    "kernel_faults",
     "shape",
     "dtype",
     "storage",

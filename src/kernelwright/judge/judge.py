@@ -99,6 +99,7 @@ class Judge:
         self.problem, self.device, self.settings = problem, device, settings
         self.gate = gate or Gate()
         self.environment: Environment = targets.environment(device)
+        self._native = targets.is_native(device)
         self._unsupported = _too_large(problem)
         self._reference = Reference(problem, weights, settings.cache_bytes, settings.reference_s)
         self._broker = Building(targets.LocalBroker(), self.gate)
@@ -258,8 +259,13 @@ class Judge:
         return self._survey
 
     @property
+    def _hosted(self) -> bool:
+        """Whether a host stands in for a device: its kernels run natively fast here, and once under watch."""
+        return not self._native and self.device != "null"
+
+    @property
     def _timed(self) -> bool:
-        return self.settings.time and self.device != "null"
+        return self.settings.time and self._native and self.device != "metal"  # the clock is for the CPU's memory
 
     def _session(self, candidate: Candidate) -> Steps:
         kind: Callable[..., Steps] = NullSession if self.device == "null" else Session
@@ -305,6 +311,9 @@ class Judge:
                     hearing.evidence = replace(hearing.evidence, survey=found.sentence, degenerate=found.degenerate)
                 hearing.start()
                 hearing.look()
+                if self._hosted:
+                    stage = Stage.SCREEN
+                    self._watch(hearing, plan[0])
                 for place, case in enumerate(plan):
                     stage = Stage.SCREEN if place == 0 else Stage.VERIFY
                     hearing.hear(case, repeat=place == 0, keep=place < pooled)
@@ -313,7 +322,7 @@ class Judge:
                 comparisons = self._time(hearing, extent)
             with self.gate.busy():
                 hearing.look()
-            if stage is Stage.CONFIRM:
+            if stage is Stage.CONFIRM or self._hosted:
                 with self.gate.busy():
                     told = hearing.session.ledger(self._inputs()(_LEDGER_CALLS))
                 hearing.evidence = replace(hearing.evidence, kernels=told)
@@ -335,6 +344,18 @@ class Judge:
         else:
             hearing.session.close()
         return verdict
+
+    def _watch(self, hearing: Hearing, case: Case) -> None:
+        """One case on the watched build of hosted kernels, in a child of its own: it may take long, or end it."""
+        leaves, answer = self._reference.ask(case)
+        if answer is None:
+            return
+        session = self._session(hearing.session.candidate)
+        try:
+            if session.start().failure is None:
+                hearing.watched(session.watch(leaves, self.settings.chip))
+        finally:
+            session.close()
 
     def _time(self, hearing: Hearing, extent: _Extent) -> tuple[Comparison, ...]:
         case = Case("nominal", self._pool.seeds[0], hidden=True)
@@ -420,7 +441,6 @@ class Judge:
             labels.append("degenerate problem")
         if hearing.session.candidate.algorithmic:
             labels.append("algorithmic")
-        native = self.device != "null"
         return Verdict(
             candidate=hearing.session.candidate.digest,
             problem=self.problem.digest,
@@ -429,12 +449,12 @@ class Judge:
             stage=stage,
             environment=self.environment,
             findings=findings,
-            timing=hearing.evidence.timing if passed and native else None,
+            timing=hearing.evidence.timing if passed and self._native else None,
             prepare_us=hearing.prepare_us,
             comparisons=comparisons if passed else (),
             ledger=hearing.evidence.kernels,
             peak_memory_bytes=hearing.session.peak_memory_bytes,
-            native=native,
+            native=self._native,
             labels=tuple(labels),
             judge=JUDGE_VERSION,
             decided_at=time.time(),

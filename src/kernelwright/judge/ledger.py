@@ -8,6 +8,8 @@ from typing import Any
 
 ENTRIES = 12
 _NAME_CHARACTERS = 100
+_MODE = "PythonDispatchMode"
+"""What hosting Metal costs, which is no work of the candidate's."""
 _KERNEL = "SlowCall"
 """The class every kernel of a library is bound to; see targets/entry/library.py."""
 
@@ -36,7 +38,8 @@ def record(run: Callable[[], None]) -> list[tuple[str, float]]:
             run()
         finally:
             sys.setprofile(None)
-    found = [*kernels.items(), *((event.key, event.self_cpu_time_total) for event in seen.key_averages())]
+    ran = ((event.key, event.self_cpu_time_total) for event in seen.key_averages() if event.key != _MODE)
+    found = [*kernels.items(), *ran]
     return sorted(found, key=lambda item: -item[1])[:100]
 
 

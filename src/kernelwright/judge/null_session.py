@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from kernelwright.errors import CompileError, MissingError
-from kernelwright.judge.steps import Expected, Failure, Loaded, Run, Started, State, Window, plain
+from kernelwright.judge.steps import Expected, Failure, Loaded, Run, Started, State, Watched, Window, plain
 from kernelwright.records import Candidate, Problem, Status, flatten
 
 if TYPE_CHECKING:
@@ -120,6 +120,10 @@ class NullSession:
     def ledger(self, calls: "Batch") -> tuple[tuple[str, float], ...]:
         """Nothing is profiled."""
         return ()
+
+    def watch(self, leaves: "Sequence[Tensor]", chip: str) -> Watched:
+        """Nothing is watched."""
+        return Watched()
 
     def abort(self) -> None:
         """Nothing to end: what runs in this process runs on."""

@@ -7,16 +7,17 @@ from typing import Any
 
 from kernelwright.errors import CompileError, KernelwrightError, MissingError
 from kernelwright.records import BuildRequest, Problem, decode, encode
-from kernelwright.targets import Broker
+from kernelwright.targets import Broker, languages
 
 _MOST_BUILDS = 64
 
 
 class Requests:
-    """Answers one child. `broker` serves builds, those in the language "inductor" only for the problem's own source."""
+    """Answers one child, whose candidate is for `device`. `broker` serves builds, those in the language "inductor" only
+    for the problem's own source, and those of another device's language never."""
 
-    def __init__(self, problem: Problem, broker: Broker) -> None:
-        self._problem, self._broker = problem, broker
+    def __init__(self, problem: Problem, broker: Broker, device: str) -> None:
+        self._problem, self._broker, self._device = problem, broker, device
         self._builds = 0
         self.build_s = 0.0
         """The broker's time so far."""
@@ -46,6 +47,12 @@ class Requests:
         words = [request.language, request.source, *(word for option in request.options for word in option)]
         if not all(isinstance(word, str) for word in words):
             raise CompileError("the request to compile is malformed")
+        devices = languages().get(request.language)
+        if devices and self._device not in devices:
+            raise CompileError(
+                f"kernels in {request.language} run on {' and '.join(sorted(devices))}, and this candidate is for "
+                f"{self._device}"
+            )
         if request.language == "inductor" and not self._asks_for_the_problem(request):
             raise CompileError("Inductor compiles the problem itself and nothing else: it runs that text outside")
         return request

@@ -44,6 +44,7 @@ from kernelwright.judge.steps import (
     Started,
     State,
     Steps,
+    Watched,
     Window,
     plain,
 )
@@ -101,7 +102,7 @@ class Session:
         self._held = 0
         self._peak: int | None = None
         self._series: Series | None = None
-        self._requests = Requests(problem, broker)
+        self._requests = Requests(problem, broker, candidate.target.rpartition("@")[2])
         self._prepares = False
         self._aborted = False
 
@@ -275,6 +276,24 @@ class Session:
             self._end(lost, "under the profiler")
             return ()
         return ledger.shares(message.get("ledger"))
+
+    def watch(self, leaves: "Sequence[Tensor]", chip: str) -> Watched:
+        """One call on builds of the kernels that tell races, bounds and the like, as the child tells it."""
+        from kernelwright.judge.fresh import Given
+
+        if self._lost:
+            return Watched(self._lost)
+        calls = Given([plain(self.problem, leaves)])
+        series = Series.of(self.problem, calls, Expected("", (), ()), 1)
+        try:
+            arena = self._room(series.size)
+            series.write(arena, calls)
+            with self._awake() as wire:
+                wire.send(pickle.dumps(child.Watch(series.inputs, chip)))
+                message = wire.await_message(self.settings.watch_s, self._requests.serve)
+        except Lost as lost:
+            return Watched(self._end(lost, "while its kernels were watched"))
+        return Watched.told(self._failed(message, "watched"), message.get("watched"))
 
     def abort(self) -> None:
         """Ends the child from any thread: the step under way answers with a failure."""

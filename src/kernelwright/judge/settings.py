@@ -39,6 +39,8 @@ class Settings:
     """For one answer of the reference on its own inputs, the oracle's runs included."""
     survey_s: float = 60.0
     """When so long has gone by, it asks the cases of the problem's own inputs alone."""
+    chip: str = "M2"
+    """The Apple GPU that estimates of hosted Metal kernels are for; see metal/chips.py."""
     time: bool = True
     """Whether what passes is timed."""
     session: SessionSettings = field(default_factory=SessionSettings)

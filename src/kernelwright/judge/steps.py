@@ -31,6 +31,8 @@ class SessionSettings:
     call_s: float = 10.0
     """For one call. A window of n calls gets n times as much, at most `window_s`."""
     window_s: float = 60.0
+    watch_s: float = 60.0
+    """For one call on the watched build of its kernels, which is some hundred times slower."""
     memory_bytes: int = 4 << 30
     """What the child may use beyond what it has before the candidate is loaded."""
     threads: int = 0
@@ -180,6 +182,39 @@ class Window:
     """Processor time this process itself used meanwhile, beyond the wait."""
 
 
+@dataclass(frozen=True)
+class Watched:
+    """What a call's launches showed on the watched build of hosted kernels."""
+
+    failure: Failure | None = None
+    launches: int = 0
+    faults: tuple[str, ...] = ()
+    """Each one sentence with kernel, line, thread and buffer."""
+    remarks: tuple[str, ...] = ()
+    """What breaks the language's rules and may work all the same."""
+    chip: str = ""
+    estimate_us: float = 0.0
+    """At least so long the launches take on `chip`, one after the other: an estimate."""
+
+    @classmethod
+    def told(cls, failure: Failure | None, said: Any) -> "Watched":
+        """As the child said it; nothing where it is malformed."""
+        try:
+            return cls(
+                failure,
+                int(said["launches"]),
+                tuple(str(fault)[:500] for fault in said["faults"][:_FAULTS]),
+                tuple(str(remark)[:500] for remark in said["remarks"][:_FAULTS]),
+                str(said["chip"])[:50],
+                float(said["estimate_us"]),
+            )
+        except (TypeError, ValueError, KeyError, OverflowError):
+            return cls(failure)
+
+
+_FAULTS = 20
+
+
 class Steps(Protocol):
     """What Session and NullSession share."""
 
@@ -213,6 +248,10 @@ class Steps(Protocol):
 
     def ledger(self, calls: "Batch") -> tuple[tuple[str, float], ...]:
         """What runs in these calls, as the child tells it: (name, share of the time). Empty where it does not."""
+        ...
+
+    def watch(self, leaves: "Sequence[Tensor]", chip: str) -> Watched:
+        """One call on builds of hosted kernels that tell races, bounds and the like, as the child tells it."""
         ...
 
     def abort(self) -> None:

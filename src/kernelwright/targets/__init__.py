@@ -6,7 +6,7 @@ module = kernelwright.targets.load_candidate(candidate, init_args)
 
 from kernelwright.targets.broker import LocalBroker, use_broker
 from kernelwright.targets.kernels import compile, source
-from kernelwright.targets.program import environment, load_candidate, prepare
+from kernelwright.targets.program import environment, is_native, languages, load_candidate, prepare
 from kernelwright.targets.target import Broker, Language, Target
 
 __all__ = [
@@ -16,6 +16,8 @@ __all__ = [
     "Target",
     "compile",
     "environment",
+    "is_native",
+    "languages",
     "load_candidate",
     "prepare",
     "source",

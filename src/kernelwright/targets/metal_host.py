@@ -155,6 +155,10 @@ def _mark(results: Any) -> None:
 class _Operators(TorchDispatchMode):
     """Operators as torch's dispatcher sees them: what comes of a tensor on mps is on mps."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # or the first operator would import torch's compiler, for seconds
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         there = any(map(on_mps, _tensors((args, kwargs))))

@@ -126,18 +126,36 @@ class _Namespace:
             return module
 
 
+def is_native(device: str) -> bool:
+    """Whether `device` itself runs candidates here, and no host in its place. Raises UnknownNameError."""
+    return all(member().native for member in _of(device))
+
+
+def languages() -> dict[str, frozenset[str]]:
+    """The devices on which kernels of each language run."""
+    known: list[Any] = list(plugins.members("targets", "Target").values())
+    return {
+        member.language: frozenset(other.device for other in known if other.language == member.language)
+        for member in known
+    }
+
+
+def _of(device: str) -> list[Any]:
+    known: dict[str, Any] = dict(plugins.members("targets", "Target"))
+    fitting: list[Any] = [member for member in known.values() if member.device == device]
+    if not fitting:
+        raise UnknownNameError("device", device, {member.device for member in known.values()})
+    return fitting
+
+
 def environment(device: str) -> Environment:
     """Everything of this process and machine that a timing on `device` depends on."""
     import torch
 
-    known = plugins.members("targets", "Target")
-    fitting = [member for member in known.values() if member.device == device]
-    if not fitting:
-        raise UnknownNameError("device", device, {member.device for member in known.values()})
     settings = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
     settings["cpu_capability"] = torch.backends.cpu.get_cpu_capability()
     return Environment(
-        facts=fitting[0]().facts(),
+        facts=_of(device)[0]().facts(),
         system=f"{platform.system()} {platform.release()}",
         python=platform.python_version(),
         torch=torch.__version__,

@@ -168,7 +168,7 @@ class HostedKernel(Kernel):
     def __call__(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
         import torch
 
-        with torch._C.DisableTorchFunction(), torch.profiler.record_function(f"metal {self.entry.name}"):
+        with torch._C.DisableTorchFunction(), torch.profiler.record_function(f"{self.entry.name} (hosted Metal)"):
             self._refuse_host_memory(args)
             if _watched is None:
                 super().__call__(*args, **kwargs)
