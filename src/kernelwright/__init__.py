@@ -12,18 +12,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kernelwright.deploy import load as load
     from kernelwright.functions import constant as constant
+    from kernelwright.functions import guvectorize as guvectorize
     from kernelwright.functions import njit as njit
     from kernelwright.functions import prange as prange
+    from kernelwright.functions import vectorize as vectorize
     from kernelwright.search import optimize as optimize
     from kernelwright.targets import compile as compile
     from kernelwright.targets import source as source
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "compile", "constant", "load", "njit", "optimize", "prange", "source"]
+__all__ = [
+    "__version__",
+    "compile",
+    "constant",
+    "guvectorize",
+    "load",
+    "njit",
+    "optimize",
+    "prange",
+    "source",
+    "vectorize",
+]
 
 _ROOMS = {
     **dict.fromkeys(("compile", "source"), "targets"),
-    **dict.fromkeys(("constant", "njit", "prange"), "functions"),
+    **dict.fromkeys(("constant", "guvectorize", "njit", "prange", "vectorize"), "functions"),
     "load": "deploy",
     "optimize": "search",
 }

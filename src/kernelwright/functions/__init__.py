@@ -10,11 +10,17 @@ from kernelwright.plugins import lazy
 
 if TYPE_CHECKING:
     from kernelwright.functions.constants import constant as constant
+    from kernelwright.functions.decorators import guvectorize as guvectorize
     from kernelwright.functions.decorators import njit as njit
     from kernelwright.functions.decorators import prange as prange
+    from kernelwright.functions.decorators import vectorize as vectorize
     from kernelwright.functions.function import Function as Function
 
-_FILES = {"Function": "function", "constant": "constants", "njit": "decorators", "prange": "decorators"}
-__all__ = ["Function", "constant", "njit", "prange"]
+_FILES = {
+    "Function": "function",
+    "constant": "constants",
+    **dict.fromkeys(("guvectorize", "njit", "prange", "vectorize"), "decorators"),
+}
+__all__ = ["Function", "constant", "guvectorize", "njit", "prange", "vectorize"]
 
 __getattr__ = lazy("kernelwright.functions", _FILES)

@@ -55,6 +55,59 @@ def njit(
     return decorate
 
 
+def vectorize(
+    signatures_or_function: Any = None,
+    *,
+    target: str = "cpu",
+    boundscheck: bool = True,
+    parallel: bool = False,
+    **numba: Any,
+) -> Any:
+    """Makes a function of numbers one of arrays, with broadcasting.
+
+        @kw.vectorize(["float64(float64, float64)"])
+        def hypotenuse(x, y):
+            return math.sqrt(x * x + y * y)
+
+    Without signatures it is compiled for the dtypes it meets. `out=` takes the result. Raises as njit does.
+    """
+    from kernelwright.functions.universal import Universal
+
+    options = read_options("vectorize", target, None, numba, boundscheck=boundscheck, parallel=parallel)
+
+    def decorate(python: Callable[..., Any]) -> Universal:
+        return Universal(python, options, read_signatures(signatures), None)
+
+    if callable(signatures_or_function) and hasattr(signatures_or_function, "__code__"):
+        signatures = None
+        return decorate(signatures_or_function)
+    signatures = signatures_or_function
+    return decorate
+
+
+def guvectorize(
+    signatures: Any,
+    layout: str,
+    *,
+    target: str = "cpu",
+    boundscheck: bool = True,
+    parallel: bool = False,
+    **numba: Any,
+) -> Any:
+    """Makes a function of small arrays, which writes its outputs, one of batches of them, with broadcasting.
+
+        @kw.guvectorize(["void(float32[:], float32[:], int32[:, :], float32[:])"], "(n),(n),(l,q)->(k)")
+        def shuffle_mul(a, b, operator, res): ...
+
+    Outputs are passed after the inputs, or made (filled with zeros) where their sizes are known from the inputs.
+    """
+    from kernelwright.functions.universal import Universal, read_layout
+
+    options = read_options("guvectorize", target, None, numba, boundscheck=boundscheck, parallel=parallel)
+    axes = read_layout(layout)
+    return lambda python: Universal(python, options, read_signatures(signatures), axes)
+
+
 def prange(*bounds: int) -> range:
     """range() whose turns the user promises to be independent: they may run on several threads."""
     return range(*bounds)

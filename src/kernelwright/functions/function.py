@@ -2,8 +2,6 @@
 
 import functools
 import inspect
-import os
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,23 +9,12 @@ from typing import Any
 from kernelwright.functions.arguments import Given, convert, given
 from kernelwright.functions.chain import Link
 from kernelwright.functions.constants import Constant, is_constant
+from kernelwright.functions.locks import compiling
 from kernelwright.functions.options import Options
 from kernelwright.functions.overload import Overload
 from kernelwright.functions.signatures import Signature, Types, words
 from kernelwright.loops import ArrayType
 from kernelwright.targets.entry import table
-
-# One at a time in a process: compiling a function may compile those that it calls.
-_compiling = threading.RLock()
-
-
-def _renew_lock() -> None:
-    """In the child of a fork, where the thread that held the lock is not there."""
-    global _compiling
-    _compiling = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_renew_lock)
 
 
 class Function(functools.partial):
@@ -110,7 +97,7 @@ class Function(functools.partial):
         from kernelwright.functions.plans import choosing
 
         overload.check_writable(items)
-        with _compiling:
+        with compiling():
             found = None if key in self.plans else choosing.choose(overload, items, constants)
             if found is None:
                 return
@@ -156,7 +143,7 @@ class Function(functools.partial):
     def _overload(self, types: Types) -> Overload:
         found = self._overloads.get(types)
         if found is None:
-            with _compiling:
+            with compiling():
                 found = self._overloads.get(types)
                 if found is None:
                     found = Overload(self.py_func, types, self.options, exact=len(self._declared) != 1)
