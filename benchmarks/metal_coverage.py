@@ -4,7 +4,7 @@ NAME is one of metal_cases.CORPORA, or any name with --files PATTERN for a repos
 kernel and a table; docs/metal-coverage.md keeps the tables. Four questions, each with its own option to leave it out:
 
     front    every file: preprocessed, translated and checked with all its instantiations
-    code     a sample of kernels over all files: compiled to machine code
+    code     a sample over all instantiations, the same each time: compiled to machine code
     run      the cases: compared with NumPy
     check    the cases again, on the check build: nothing may be found
 """
@@ -27,6 +27,8 @@ from kernelwright.metal import frontend
 from kernelwright.metal.library import Library
 
 STEPS = ("front", "code", "run", "check")
+TOGETHER = 400
+"""Instances that `front` checks in one compilation: thousands at once take longer than a compilation may."""
 
 
 @dataclass(frozen=True)
@@ -114,23 +116,28 @@ def front(corpus: Corpus, checkout: Path, file: Path) -> Row:
 
     def work() -> tuple[int, None, str]:
         translated = library(corpus, checkout, file)
-        translated.verify()
-        return len(dir(translated)), None, ""
+        names = dir(translated)
+        for at in range(0, len(names), TOGETHER):
+            translated.verify(names[at : at + TOGETHER])
+        return len(names), None, ""
 
     return attempt("front", checkout, file, "", work)
 
 
 def code(corpus: Corpus, checkout: Path, files: Sequence[Path], sample: int) -> list[Row]:
-    """Machine code for kernels drawn over all files alike."""
-    draw, rows = np.random.default_rng(1), []
+    """Machine code for a sample over all instantiations: one of each file, the rest wherever the draw falls."""
+    draw = np.random.default_rng(1)
+    firsts: list[tuple[Path, str]] = []
+    others: list[tuple[Path, str]] = []
     for file in files:
         try:
-            names = dir(library(corpus, checkout, file))
+            names = [str(name) for name in draw.permutation(dir(library(corpus, checkout, file)))]
         except KernelwrightError:
             continue  # `front` tells
-        for name in draw.permutation(names)[: max(1, sample // len(files))] if names else ():
-            rows.append(told(build(corpus, checkout, file, str(name))))
-    return rows
+        firsts += [(file, name) for name in names[:1]]
+        others += [(file, name) for name in names[1:]]
+    drawn = [others[i] for i in draw.permutation(len(others))[: max(0, sample - len(firsts))]]
+    return [told(build(corpus, checkout, file, name)) for file, name in sorted([*firsts, *drawn])]
 
 
 def build(corpus: Corpus, checkout: Path, file: Path, name: str) -> Row:
