@@ -12,22 +12,13 @@ from dataclasses import dataclass, field
 from kernelwright.metal import attributes, rules, swizzles
 from kernelwright.metal.attributes import Attribute
 from kernelwright.metal.constants import Value, literal
+from kernelwright.metal.declarations import SPACES, SPECIFIERS, after_type
+from kernelwright.metal.group_objects import share
 from kernelwright.metal.kernels import Constant, Instance, Kernel, entries, parameters
+from kernelwright.metal.methods import Methods, merged
 from kernelwright.metal.tokens import Tokens, words
+from kernelwright.metal.wording import reword
 from kernelwright.simt import Entry
-
-SPACES = frozenset({"device", "constant", "threadgroup", "thread"})
-_SPECIFIERS = frozenset({"static", "const", "volatile", "constexpr", "inline", "typename", "struct", "class"})
-_BUILT_IN_TYPE_WORDS = frozenset({"unsigned", "signed", "char", "short", "int", "long", "float"})
-_DECIMAL = re.compile(r"(\d+\.\d*|\.\d+)([eE][+-]?\d+)?|\d+[eE][+-]?\d+|0[xX][\da-fA-F]*\.?[\da-fA-F]*[pP][+-]?\d+")
-_TEXT = "(constant char*)"
-_NO_OBJECTS = frozenset({"true", "false", "nullptr", "this"})
-_VECTOR = re.compile(r"(bool|u?(char|short|int|long)|float|half|bfloat)[234]")
-_SUFFIXED = re.compile(rf"({_DECIMAL.pattern}|\d+)([hH]|bf|BF)")
-
-
-Methods = dict[str, tuple[str, list[int]]]
-"""Methods of a class by what tells them apart here: the body, and the words of the result that name its space."""
 
 
 @dataclass
@@ -52,7 +43,6 @@ class _Translation:
         self.instances: list[Instance] = []
         self.attributes: dict[int, tuple[list[Attribute], int]] = {}
         self._starts: list[int] = []
-        self._asserted = 0
         self.members: set[str] = set()
 
     def run(self) -> Translated:
@@ -60,7 +50,7 @@ class _Translation:
         self._read_attributes()
         self._scope(0, len(self.tokens) - 1, "namespace", "")
         head = swizzles.rewrite(self.tokens, frozenset(self.members))
-        self._change_words()
+        reword(self.tokens, self.found.constants, lambda index: self._inside(index) is not None)
         self.found.text = head + self.tokens.joined()
         self.found.entries = entries(self.tokens, self.kernels, self.instances)
         return self.found
@@ -164,9 +154,9 @@ class _Translation:
             kernel = self._kernel_word(start, brace)
             if kernel is not None and outer == "namespace":
                 self._kernel(kernel, start, brace, path)
-            elif outer == "class" and self._method(start, brace, end, seen):
+            elif outer == "class" and merged(tokens, start, brace, end, seen):
                 return
-            self._body(brace, end, None if kernel is None else self._name_before_parameters(start, brace))
+            share(tokens, brace, end)
 
     def _statement(self, start: int, end: int, kind: str, path: str, seen: Methods) -> None:
         """A declaration without braces."""
@@ -180,7 +170,7 @@ class _Translation:
             for index in found:
                 if swizzles.NAME.fullmatch(tokens[index]) and tokens.word(tokens.after(index)) in (";", ",", "["):
                     self.members.add(tokens[index])
-            self._method(start, end, end, seen)
+            merged(tokens, start, end, end, seen)
         elif tokens[first] == "template" and tokens.word(tokens.after(first)) != "<":
             named = [a for a in held if a.name == "host_name"]
             if named:
@@ -243,9 +233,9 @@ class _Translation:
         if not name:
             raise tokens.error(host_name.index, "host_name needs a text in quotes")
         at = tokens.after(tokens.after(start - 1))  # behind "template"
-        while at in self.attributes or tokens.word(at) in ("kernel", *_SPECIFIERS):
+        while at in self.attributes or tokens.word(at) in ("kernel", *SPECIFIERS):
             at = tokens.after(self.attributes[at][1] if at in self.attributes else at)
-        first = self._after_type(at)
+        first = after_type(tokens, at)
         last, at, types = first, first, None
         while at < end:
             if tokens[at] == "<":
@@ -286,9 +276,7 @@ class _Translation:
         number = attribute.number
         if number is None:
             raise tokens.error(attribute.index, f"function_constant({attribute.argument}) is not a number")
-        kept = [
-            i for i in words(tokens, start, end - 1) if tokens.items[i] and tokens[i] not in (*SPACES, *_SPECIFIERS)
-        ]
+        kept = [i for i in words(tokens, start, end - 1) if tokens.items[i] and tokens[i] not in (*SPACES, *SPECIFIERS)]
         name_at = kept[-1]
         type_text = (
             "".join(tokens[i] for i in kept[:-1])
@@ -302,260 +290,3 @@ class _Translation:
         first = tokens.after(start - 1)
         tokens.blank(start, end - 1)
         tokens.items[first] = f"static constexpr {type_text} {name} = {literal(value, type_text)}"
-
-    # Members: a qualifier after the parameters says for which space a method is. One method serves all here.
-
-    def _method(self, start: int, last: int, end: int, seen: Methods) -> bool:
-        """Takes the space qualifiers of a method away; True if it was a second copy of one and is gone."""
-        tokens = self.tokens
-        found = words(tokens, start, last - 1)
-        closing = next((i for i in range(len(found) - 1, -1, -1) if tokens[found[i]] == ")"), None)
-        colon = next(
-            (
-                k
-                for k, i in enumerate(found)
-                if tokens[i] == ":" and tokens.word(tokens.before(i)) in (")", "const", *SPACES)
-            ),
-            None,
-        )
-        if colon is not None:
-            closing = next((i for i in range(colon, -1, -1) if tokens[found[i]] == ")"), None)
-        if closing is None:
-            return False
-        tail = found[closing + 1 : colon]
-        spaces = [i for i in tail if tokens[i] in SPACES]
-        for index in spaces:
-            tokens.items[index] = ""
-        # `device T& at(size_t) device` beside `thread T& at(size_t) thread`: one that returns a plain T& serves both.
-        own = {tokens[i] for i in spaces} or {"thread"}
-        results = [i for i in found[: self._opening(found, closing)] if tokens[i] in own]
-        key = " ".join(tokens[i] for i in found[: closing + 1] if i not in results) + (
-            " const" if any(tokens[i] == "const" for i in tail) else ""
-        )
-        body = " ".join(token for i in words(tokens, found[closing] + 1, end) if (token := tokens[i]) not in SPACES)
-        if key not in seen:
-            seen[key] = body, results
-            return False
-        first, spaced = seen[key]
-        if not spaces and first != body:
-            return False
-        for index in spaced:
-            tokens.items[index] = ""
-        if first != body:
-            raise tokens.error(
-                found[0], "two methods that differ by address space alone have different bodies, which is not hosted"
-            )
-        tokens.blank(start, end)
-        return True
-
-    def _opening(self, found: Sequence[int], closing: int) -> int:
-        """Where among the words `found` the bracket opens that closes at `closing`."""
-        depth = 0
-        for at in range(closing, -1, -1):
-            depth += (self.tokens[found[at]] == ")") - (self.tokens[found[at]] == "(")
-            if not depth:
-                return at
-        return 0
-
-    # Bodies.
-
-    def _body(self, first: int, last: int, kernel: tuple[int, int] | None) -> None:
-        tokens = self.tokens
-        outer: list[str] = []
-        for index in words(tokens, first, last):
-            if tokens[index] == "threadgroup":
-                begin = self._declaration_start(index)
-                if begin is not None:
-                    self._group_object(index, begin, first, last, outer)
-
-    def _declaration_start(self, index: int) -> int | None:
-        """The first token of the declaration whose specifiers hold `index`; None where it is no declaration."""
-        tokens = self.tokens
-        at = index
-        while True:
-            before = tokens.before(at)
-            word = tokens.word(before)
-            if word in ("static", "const", "volatile", "constexpr"):
-                at = before
-            elif word == ")" and tokens.word(self._alignas(before)) == "alignas":
-                at = self._alignas(before)
-            elif word in ("{", "}", ";", ":", ""):
-                return at
-            else:
-                return None
-
-    def _alignas(self, closing: int) -> int:
-        tokens = self.tokens
-        at = closing
-        while at > 0 and tokens[at] != "(":
-            at = tokens.before(at)
-        return tokens.before(at)
-
-    def _group_object(self, index: int, begin: int, first: int, last: int, outer: list[str]) -> None:
-        """An object in threadgroup memory: after its type comes a name, where a pointer has `*` and a reference `&`."""
-        tokens = self.tokens
-        at = self._after_type(tokens.after(index))
-        if not tokens.word(at).isidentifier():
-            return
-        name, end = tokens[at], at
-        while end <= last and tokens[end] != ";":
-            if tokens[end] in ("(", "[", "{"):
-                end = tokens.closing(end)
-            elif tokens[end] == "," and tokens.word(tokens.after(end)) in ("*", "&"):
-                raise tokens.error(
-                    end, "a threadgroup object and a pointer in one declaration are not hosted: write two"
-                )
-            end += 1
-        for i in words(tokens, begin, index - 1):
-            if tokens[i] == "static":
-                tokens.items[i] = ""
-        tokens.items[begin] = f"SIMT_GROUP {tokens.items[begin]}"
-        if self._depth(first, index) == 1:
-            outer.append(name)
-        measured = outer if self._depth(first, index) == 1 else [*outer, name]
-        sizes = " + ".join(f"sizeof({each})" for each in measured)
-        tokens.items[end] = f"; METAL_GROUP_MEMORY({sizes})"
-
-    def _depth(self, first: int, index: int) -> int:
-        tokens = self.tokens
-        return sum((tokens[i] == "{") - (tokens[i] == "}") for i in range(first, index))
-
-    def _after_type(self, at: int) -> int:
-        """The token behind a type that begins at `at`: a declarator."""
-        tokens = self.tokens
-        while tokens.word(at) in _SPECIFIERS or tokens.word(at) in SPACES:
-            at = tokens.after(at)
-        if tokens.word(at) in _BUILT_IN_TYPE_WORDS:
-            while tokens.word(at) in _BUILT_IN_TYPE_WORDS or tokens.word(at) in _SPECIFIERS:
-                at = tokens.after(at)
-            return at
-        if tokens.word(at) == "decltype":
-            return tokens.after(tokens.closing(tokens.after(at)))
-        while True:
-            if tokens.word(at) == "::":
-                at = tokens.after(at)
-            at = tokens.after(at)
-            if tokens.word(at) == "<":
-                at = tokens.after(tokens.closing_angle(at))
-            if tokens.word(at) != "::":
-                break
-        while tokens.word(at) in _SPECIFIERS:
-            at = tokens.after(at)
-        return at
-
-    # Words that mean something else in C++.
-
-    def _change_words(self) -> None:
-        tokens, items = self.tokens, self.tokens.items
-        for index in tokens.significant:
-            token = items[index]
-            if not token:
-                continue
-            if token[0].isdigit() or token[0] == ".":
-                if _DECIMAL.fullmatch(token):
-                    items[index] = f"{token}f"
-                elif match := _SUFFIXED.fullmatch(token):
-                    kind = "half" if match[match.lastindex or 1] in ("h", "H") else "bfloat"
-                    number = match[1] if _DECIMAL.fullmatch(match[1]) else f"{match[1]}.0"
-                    items[index] = f"(({kind}){number}f)"
-            elif token in SPACES:
-                if token == "thread":
-                    items[index] = ""
-                self._array_parameter(index)
-            elif token[0] == '"' and self._inside(index) is None:
-                self._text(index)
-            elif token in ("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__"):
-                items[index] = f"({_TEXT}{token})"
-            elif token == "static_assert":
-                self._asserted = tokens.closing(tokens.after(index))
-            elif _VECTOR.fullmatch(token):
-                self._listed(index)
-            elif token == "static_cast":
-                items[index] = "::metal::shim::cast"
-            elif token == "is_function_constant_defined":
-                self._defined(index)
-        for index in tokens.significant:
-            if tokens[index] == "?":
-                self._choice(index)
-        for index, token in enumerate(items):
-            if token.startswith("#"):
-                items[index] = _pragma(token)
-
-    def _array_parameter(self, index: int) -> None:
-        """`constant int n[2]` as a parameter is a pointer, which clang wants to see once there is a space."""
-        tokens = self.tokens
-        begin = index
-        while tokens.word(tokens.before(begin)) in ("const", "volatile"):
-            begin = tokens.before(begin)
-        if tokens.word(tokens.before(begin)) not in ("(", ","):
-            return
-        name = self._after_type(tokens.after(index))
-        bracket = tokens.after(name)
-        if tokens.word(name).isidentifier() and tokens.word(bracket) == "[":
-            further = tokens.word(tokens.after(tokens.closing(bracket))) == "["
-            tokens.items[name] = f"(*{tokens[name]})" if further else f"*{tokens[name]}"
-            tokens.blank(bracket, tokens.closing(bracket))
-
-    def _choice(self, index: int) -> None:
-        """`c ? a : b` where a and b are objects in two spaces: each is read first (shim/types.hpp, `read`)."""
-        tokens = self.tokens
-        at, nested = index + 1, 0
-        while at < len(tokens):
-            token = tokens[at]
-            if token in ("(", "[", "{"):
-                at = tokens.closing(at)
-            elif token == "?":
-                nested += 1
-            elif token == ":" and nested:
-                nested -= 1
-            elif token == ":":
-                break
-            elif token in (")", "]", "}", ";"):
-                return
-            at += 1
-        for operand in (tokens.after(index), tokens.after(at)):
-            now = tokens.items[operand] if operand < len(tokens) else ""
-            if tokens.word(operand) in ("*", "(") or (now[:1].isidentifier() and now not in _NO_OBJECTS):
-                tokens.items[operand] = f"::metal::shim::read->*{now}"
-
-    def _text(self, index: int) -> None:
-        """A string lies in constant memory, but where it makes an array, or is no value at all."""
-        tokens = self.tokens
-        before = tokens.before(index)
-        makes_array = tokens.word(before) == "=" and tokens.word(tokens.before(before)) == "]"
-        if index < self._asserted or makes_array or tokens.word(before) == "extern" or tokens.word(before)[:1] == '"':
-            return
-        last = index
-        while tokens.word(tokens.after(last))[:1] == '"':
-            last = tokens.after(last)
-        tokens.items[index] = f"({_TEXT}{tokens.items[index]}"
-        tokens.items[last] += ")"
-
-    def _listed(self, index: int) -> None:
-        """`float4 v = {a, b}` may leave parts out, which a constructor may not."""
-        tokens = self.tokens
-        name = tokens.after(index)
-        equals = tokens.after(name)
-        brace = tokens.after(equals)
-        if tokens.word(name).isidentifier() and tokens.word(equals) == "=" and tokens.word(brace) == "{":
-            tokens.items[brace] = f"::metal::shim::listed<{tokens[index]}>("
-            tokens.items[tokens.closing(brace)] = ")"
-
-    def _defined(self, index: int) -> None:
-        tokens = self.tokens
-        bracket = tokens.after(index)
-        inner = [tokens[i] for i in words(tokens, bracket + 1, tokens.closing(bracket) - 1)]
-        known = self.found.constants.get(inner[-1] if inner else "")
-        if known is None:
-            raise tokens.error(index, f"{' '.join(inner) or 'this'} is no function constant")
-        tokens.blank(index, tokens.closing(bracket))
-        tokens.items[index] = "true" if known.given else "false"
-
-
-def _pragma(line: str) -> str:
-    """A line marker as it is; a pragma only if clang knows it as it stands here."""
-    if not re.match(r"#\s*pragma\b", line):
-        return line
-    if re.match(r"#\s*pragma\s+(clang\s+loop\b.*|(no)?unroll(\s*\(?\s*\d+\s*\)?)?)\s*$", line):
-        return line
-    return ""
