@@ -10,7 +10,7 @@ import os
 import secrets
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -118,6 +118,12 @@ class Arena:
             os.close(self.file)
             self.file = -1
             self._map.close()
+
+    def publish(self) -> None:
+        """Nothing to do: what is written is there. See device_arena.py."""
+
+    def seize(self, places: Iterable[Place]) -> None:
+        """Nothing to do: a child that is stopped writes no more."""
 
     def put(self, place: Place, tensor: "Tensor") -> None:
         """Copies `tensor`, for which the place was made, with the gaps between its elements. One thread, no torch:

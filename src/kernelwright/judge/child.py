@@ -20,7 +20,8 @@ from typing import Any
 
 from kernelwright.errors import CompileError, MissingError
 from kernelwright.judge import frames, ledger
-from kernelwright.judge.arena import Block, ChildArena, Place
+from kernelwright.judge.arena import Block, Place
+from kernelwright.judge.grounds import CpuGround, Ground, TheirArena
 from kernelwright.records import Build, BuildRequest, Candidate, Problem, decode, encode, flatten, unflatten
 from kernelwright.sandbox import Limits, confine
 from kernelwright.targets.names import Names
@@ -34,9 +35,11 @@ _TRACE_CHARACTERS = 2000
 class Confine:
     """First order: close the sandbox."""
 
+    ground: Ground
     readable: tuple[str, ...]
     writable: tuple[str, ...]
     limits: Limits
+    execute: bool
     threads: int
     allow_weaker: bool
 
@@ -52,6 +55,8 @@ class Construct:
 @dataclass(frozen=True)
 class Map:
     """The file that comes along is the arena from now on."""
+
+    size: int
 
 
 @dataclass(frozen=True)
@@ -75,8 +80,9 @@ class Series:
     dtypes: tuple[str, ...]
 
 
-CALLS = struct.Struct("<I")
-"""What the first go of a window says."""
+CALLS = struct.Struct("<II")
+"""What the first go of a window says: how many calls, and whether their results must be ready in the order of the
+stream that is current where they return, as whoever uses them next takes for granted."""
 
 
 def reveal(calls: Sequence[int], describe: bool) -> bytes:
@@ -130,7 +136,8 @@ class _Broker:
 def main(channel: socket.socket, names: Names | None = None) -> None:
     """Serves orders until the judge closes the channel. `names`: as the forkserver looked them up."""
     module: Any = None
-    arena: ChildArena | None = None
+    arena: TheirArena | None = None
+    ground: Ground = CpuGround()
     problem: Problem | None = None
     before: Surroundings | None = None
     stand: _Stand | None = None
@@ -146,13 +153,14 @@ def main(channel: socket.socket, names: Names | None = None) -> None:
                 continue
             order = pickle.loads(body)
             if isinstance(order, Confine):
+                ground = order.ground
                 _tell(channel, _confine(order))
             elif isinstance(order, Map):
-                arena = ChildArena(files[0])
+                arena = ground.theirs(files[0], order.size)
             elif isinstance(order, Construct):
                 problem = order.problem
                 gc.disable()  # nothing is collected while a clock runs
-                make = _constructor(order, _Broker(channel))
+                make = _constructor(order, _Broker(channel), ground)
                 before = Surroundings.now(names)
                 module = make()
                 # What is there now stays; the collection after each window then looks at that window's remains only.
@@ -164,23 +172,23 @@ def main(channel: socket.socket, names: Names | None = None) -> None:
                 _load(module, {name: arena.tensor(place) for name, place in order.weights}, problem.numerics.training)
                 _tell(channel, {"loaded": True})
                 if callable(getattr(module, "prepare", None)):
-                    _await_go(channel, partial(_prepare, module))
+                    _await_go(channel, partial(_prepare, module, ground))
             elif isinstance(order, Series):
                 assert arena is not None and problem is not None
-                stand = _Stand(problem, arena, order)
+                stand = _Stand(problem, arena, order, ground)
                 _tell(channel, {"ready": True})
             elif isinstance(order, Record):
                 assert arena is not None and problem is not None
-                _tell(channel, {"ledger": _record(module, problem, arena, order)})
+                _tell(channel, {"ledger": _record(module, problem, arena, order, ground)})
             elif isinstance(order, Watch):
                 assert arena is not None and problem is not None
-                _tell(channel, {"watched": _watch(module, problem, arena, order)})
+                _tell(channel, {"watched": _watch(module, problem, arena, order, ground)})
             elif isinstance(order, Look):
                 assert before is not None
                 _tell(channel, {"changes": [(change.what, change.matters) for change in before.changes()[:_CHANGES]]})
             elif isinstance(order, Read):
                 assert arena is not None
-                _tell(channel, {"read": _read(module, arena, order)})
+                _tell(channel, {"read": _read(module, arena, order, ground)})
         except BaseException as error:  # foreign code may raise anything, SystemExit and KeyboardInterrupt too
             _tell(channel, _failure(error))
             del error
@@ -191,18 +199,25 @@ def _confine(order: Confine) -> dict[str, Any]:
 
     os.setpgid(0, 0)
     scratch = order.writable[0]
-    os.environ.update(TMPDIR=scratch, HOME=scratch, USER="nobody")
+    os.environ.update(TMPDIR=scratch, HOME=scratch, USER="nobody", **order.ground.environment())
     os.chdir(scratch)
     # Asked before the files are closed: with /proc/cpuinfo unreadable torch would silently run its slowest kernels.
     capability = torch.backends.cpu.get_cpu_capability()
     confinement = confine(
-        order.readable, order.writable, order.limits, allow_weaker=order.allow_weaker, die_with_parent=True
+        order.readable,
+        order.writable,
+        order.limits,
+        devices=order.ground.devices(),
+        execute=order.execute,
+        allow_weaker=order.allow_weaker,
+        die_with_parent=True,
     )
     torch.set_num_threads(order.threads)
+    order.ground.enter()
     return {"confined": str(confinement), "capability": capability}
 
 
-def _constructor(order: Construct, broker: _Broker) -> Callable[[], Any]:
+def _constructor(order: Construct, broker: _Broker, ground: Ground) -> Callable[[], Any]:
     """What makes the candidate's module; none of its code has run before."""
     import torch
 
@@ -215,7 +230,8 @@ def _constructor(order: Construct, broker: _Broker) -> Callable[[], Any]:
     torch.manual_seed(0)
     init_args = reference.get_init_inputs()
     torch.seed()  # a state nobody can guess: setting a seed shows, whichever it is
-    return partial(load_candidate, order.candidate, init_args, training=order.problem.numerics.training)
+    training = order.problem.numerics.training
+    return partial(load_candidate, order.candidate, init_args, training=training, device=ground.device)
 
 
 def _load(module: Any, weights: Mapping[str, Any], training: bool) -> None:
@@ -223,18 +239,19 @@ def _load(module: Any, weights: Mapping[str, Any], training: bool) -> None:
     module.train(training)
 
 
-def _prepare(module: Any) -> None:
+def _prepare(module: Any, ground: Ground) -> None:
     import torch
 
     with torch.no_grad():
         module.prepare()
+    ground.finish()
 
 
 class _Stand:
     """Stands ready for windows: arguments on the arena's inputs, slots for results."""
 
-    def __init__(self, problem: Problem, arena: ChildArena, order: Series) -> None:
-        self._problem, self._order = problem, order
+    def __init__(self, problem: Problem, arena: TheirArena, order: Series, ground: Ground) -> None:
+        self._problem, self._order, self._ground = problem, order, ground
         self._inputs = [list(map(arena.tensor, order.inputs.group(call))) for call in range(order.inputs.count)]
         self._slots = [list(map(arena.tensor, order.slots.group(slot))) for slot in range(order.slots.count)]
         self._arguments = [self._fresh(call) for call in range(order.inputs.count)]
@@ -243,28 +260,34 @@ class _Stand:
         """The calls that the first go asks for, the copying that the second does, and then, off the clock, all that
         must not fall into the next window: the judge stops this process once it has been told."""
         results: list[Any] = []
+        firm: dict[int, list[Any]] = {}
         misfits: list[int] = []
         calls = 0
         try:
             token, more = frames.parse_go(go)
-            (calls,) = CALLS.unpack(more)
-            with _conditions(self._problem):
+            calls, ordered = CALLS.unpack(more)
+            with _conditions(self._problem, self._ground):
                 for args, kwargs in self._arguments[:calls]:
                     results.append(module(*args, **kwargs))
+            if ordered:
+                firm.update(enumerate(map(self._ground.firm, results)))
+            self._ground.finish()
             frames.send(channel, b"D" + token)
             token, more = frames.parse_go(frames.receive(channel)[0])
             describe, *asked = struct.unpack(f"<{len(more) // 4}I", more)
             if asked:
-                self._copy(results, asked, misfits)
+                self._copy(results, firm, asked, misfits)
+                self._ground.finish()
                 frames.send(channel, b"D" + token)
             returned = _declared(results[0], self._arguments[0], module) if describe else None
         finally:
             results.clear()
+            firm.clear()
             self._arguments[:calls] = map(self._fresh, range(calls))
             gc.collect()
         _tell(channel, {"returned": returned, "misfits": misfits})
 
-    def _copy(self, results: list[Any], asked: list[int], misfits: list[int]) -> None:
+    def _copy(self, results: list[Any], firm: dict[int, list[Any]], asked: list[int], misfits: list[int]) -> None:
         import torch
 
         order = self._order
@@ -273,7 +296,7 @@ class _Stand:
                 leaves, template = flatten(results[call], _is_tensor)
                 fit = template == order.template and all(map(_fits, leaves, order.shapes, order.dtypes))
                 if fit and all(map(_plain, leaves)):
-                    for leaf, slot in zip(leaves, slots, strict=True):
+                    for leaf, slot in zip(firm.get(call) or leaves, slots, strict=True):
                         slot.copy_(leaf)
                 else:
                     misfits.append(call)
@@ -284,35 +307,36 @@ class _Stand:
 
 
 @contextmanager
-def _conditions(problem: Problem) -> Iterator[None]:
+def _conditions(problem: Problem, ground: Ground) -> Iterator[None]:
     """Gradients and autocast as the problem's user has them."""
     import torch
 
     grad = torch.enable_grad if problem.signature.grad else torch.no_grad
     dtype = problem.numerics.autocast
-    with grad(), torch.autocast("cpu", dtype=getattr(torch, dtype)) if dtype else nullcontext():
+    with grad(), torch.autocast(ground.device, dtype=getattr(torch, dtype)) if dtype else nullcontext():
         yield
 
 
-def _record(module: Any, problem: Problem, arena: ChildArena, order: Record) -> list[tuple[str, float]]:
+def _record(module: Any, problem: Problem, arena: TheirArena, order: Record, ground: Ground) -> list[tuple[str, float]]:
     groups = map(order.inputs.group, range(order.inputs.count))
     arguments = [_arguments(problem, list(map(arena.tensor, places))) for places in groups]
 
     def run() -> None:
-        with _conditions(problem):
+        with _conditions(problem, ground):
             for args, kwargs in arguments:
                 module(*args, **kwargs)
+        ground.finish()
 
     return ledger.record(run)
 
 
-def _watch(module: Any, problem: Problem, arena: ChildArena, order: Watch) -> dict[str, Any]:
+def _watch(module: Any, problem: Problem, arena: TheirArena, order: Watch, ground: Ground) -> dict[str, Any]:
     from dataclasses import asdict
 
     from kernelwright.targets.languages.metal import watching
 
     args, kwargs = _arguments(problem, list(map(arena.tensor, order.inputs.group(0))))
-    with watching(order.chip) as watched, _conditions(problem):
+    with watching(order.chip) as watched, _conditions(problem, ground):
         module(*args, **kwargs)
     return asdict(watched)
 
@@ -394,7 +418,7 @@ def _alias(leaf: Any, others: Sequence[tuple[Any, Any]]) -> Any:
     return None
 
 
-def _read(module: Any, arena: ChildArena, order: Read) -> list[str]:
+def _read(module: Any, arena: TheirArena, order: Read, ground: Ground) -> list[str]:
     import torch
 
     found = module.state_dict()
@@ -405,6 +429,7 @@ def _read(module: Any, arena: ChildArena, order: Read) -> list[str]:
             if name in found and _fits(found[name], place.shape, place.dtype):
                 slot.copy_(found[name])
                 copied.append(name)
+    ground.finish()
     return copied
 
 

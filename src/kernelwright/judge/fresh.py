@@ -11,14 +11,16 @@ import ctypes
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy
 import torch
 
+from kernelwright.judge.device_arena import memory_of
 from kernelwright.records import Signature, TensorSpec
 
-_SPREAD = 0.125
+SPREAD = 0.125
+"""How much of itself a number may change by."""
 _WHOLE = (torch.float32, torch.float64)
 """For these all sets of a window are written by one operation."""
 
@@ -38,8 +40,9 @@ class Batch(Protocol):
         """The tensors of one call."""
         ...
 
-    def write(self, leaf: int, rows: numpy.ndarray) -> None:
-        """Writes this leaf of every call: rows (calls, bytes) uint8, from the first element in memory to the last."""
+    def write(self, leaf: int, rows: Any) -> None:
+        """Writes this leaf of every call: rows (calls, bytes) uint8, from the first element in memory to the last; an
+        array of NumPy, or a tensor on the device whose arena it is."""
         ...
 
 
@@ -58,9 +61,12 @@ class Given:
     def leaves(self, call: int) -> list[torch.Tensor]:
         return list(self.sets[call])
 
-    def write(self, leaf: int, rows: numpy.ndarray) -> None:
+    def write(self, leaf: int, rows: Any) -> None:
         for row, leaves in zip(rows, self.sets, strict=True):
-            ctypes.memmove(row.ctypes.data, leaves[leaf].data_ptr(), row.nbytes)
+            if isinstance(row, torch.Tensor):
+                row.copy_(memory_of(leaves[leaf]))
+            else:
+                ctypes.memmove(row.ctypes.data, leaves[leaf].data_ptr(), row.nbytes)
 
 
 class Fresh:
@@ -124,7 +130,7 @@ class _Kind:
 
 
 class _Scaled(_Kind):
-    """x (1 - w), or x + w (low - x) towards a bound; w up to _SPREAD. Narrow floats are worked out in float32."""
+    """x (1 - w), or x + w (low - x) towards a bound; w up to SPREAD. Narrow floats are worked out in float32."""
 
     def __init__(self, leaf: torch.Tensor, low: float | None) -> None:
         super().__init__(leaf)
@@ -135,9 +141,9 @@ class _Scaled(_Kind):
 
     def row(self, draw: float) -> numpy.ndarray:
         if self._step is None:
-            changed = self._base * self._real(1.0 - _SPREAD * draw)
+            changed = self._base * self._real(1.0 - SPREAD * draw)
         else:
-            changed = self._base + self._step * self._real(_SPREAD * draw)
+            changed = self._base + self._step * self._real(SPREAD * draw)
         if self.leaf.dtype is torch.float16:
             changed = changed.astype(numpy.float16)
         elif self.leaf.dtype is torch.bfloat16:
@@ -147,7 +153,7 @@ class _Scaled(_Kind):
 
     def write(self, draws: numpy.ndarray, rows: numpy.ndarray) -> None:
         if self._step is None and self.leaf.dtype in _WHOLE:
-            factors = (1.0 - _SPREAD * draws).astype(self._base.dtype)
+            factors = (1.0 - SPREAD * draws).astype(self._base.dtype)
             numpy.multiply(self._base, factors[:, None], out=rows.view(self._base.dtype))
         else:
             super().write(draws, rows)

@@ -28,8 +28,8 @@ from kernelwright.judge.cases import PROBES, Pool, total_bytes
 from kernelwright.judge.clock import Turns, time_turns
 from kernelwright.judge.degenerate import Survey, Watch, conduct, remember, remembered
 from kernelwright.judge.evidence import Evidence
-from kernelwright.judge.fresh import Fresh
 from kernelwright.judge.gate import Gate
+from kernelwright.judge.grounds import Inputs, ground
 from kernelwright.judge.hearing import Hearing, Rejected
 from kernelwright.judge.noise import Noise
 from kernelwright.judge.reference import Reference
@@ -101,7 +101,10 @@ class Judge:
         self.environment: Environment = targets.environment(device)
         self._native = targets.is_native(device)
         self._unsupported = _too_large(problem)
-        self._reference = Reference(problem, weights, settings.cache_bytes, settings.reference_s)
+        self._ground = ground(device)
+        self._reference = Reference(
+            problem, weights, settings.cache_bytes, settings.reference_s, device=self._ground.device
+        )
         self._broker = Building(targets.LocalBroker(), self.gate)
         self._pool = Pool.draw(problem, settings.pool_seeds, weighted=not self._reference.weightless)
         self._turn = 0
@@ -203,6 +206,7 @@ class Judge:
                         rounds=self.settings.trial_rounds,
                         keep=0,
                         window_us=self.settings.window_us,
+                        memory_bytes=self._ground.window_bytes(),
                         budget_s=self.settings.submit_s,
                     )
                 for (place, _), turn in zip(standing, turns, strict=True):
@@ -275,6 +279,7 @@ class Judge:
             weights=self._reference.weights(),
             broker=self._broker,
             settings=self.settings.session,
+            ground=self._ground,
         )
         with self._lock:
             self._refuse_closed()
@@ -378,6 +383,7 @@ class Judge:
                 rounds=extent.rounds,
                 keep=extent.kept,
                 window_us=extent.window_us,
+                memory_bytes=self._ground.window_bytes(),
                 budget_s=extent.budget_s,
                 enough=extent.enough,
             )
@@ -403,9 +409,9 @@ class Judge:
             floor = physics.floor_us(most, facts)
         hearing.evidence = replace(hearing.evidence, floor_us=floor, floor_bytes=most, floor_disturbed=facts.disturbed)
 
-    def _inputs(self) -> Fresh:
+    def _inputs(self) -> Inputs:
         leaves, _ = self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))
-        return Fresh(plain(self.problem, leaves), self.problem.signature)
+        return self._ground.inputs(plain(self.problem, leaves), self.problem.signature)
 
     def _measure_noise(self, session: Steps) -> Noise:
         """A/A: a baseline beside itself, by turns, as a candidate is timed beside it."""
@@ -421,6 +427,7 @@ class Judge:
                     rounds=self.settings.rounds,
                     keep=0,
                     window_us=self.settings.window_us,
+                    memory_bytes=self._ground.window_bytes(),
                     budget_s=self.settings.submit_s / _AA_REPEATS,
                 )
                 if one.timing and two.timing:

@@ -105,6 +105,7 @@ def _bury(living: dict[int, int]) -> None:
 def _import_ahead() -> None:
     """Everything a child needs, imported once. Late imports in children work too, only slower."""
     import kernelwright.graph.reference
+    import kernelwright.judge.cuda_ground
     import kernelwright.targets.entry.library
     import kernelwright.targets.program  # noqa: F401
     from kernelwright.targets.broker import language

@@ -19,6 +19,7 @@ from kernelwright.graph.reference import build_reference
 from kernelwright.judge import budget
 from kernelwright.judge.budget import Allowance, allowances
 from kernelwright.judge.cases import told
+from kernelwright.judge.device_arena import moved
 from kernelwright.judge.oracle import Truth, ask, doubled, leaves_of, restart_noise
 from kernelwright.judge.patience import patience
 from kernelwright.judge.session import Expected
@@ -56,13 +57,20 @@ class Reference:
     """One problem's reference with its weights. Thread-safe: one question at a time."""
 
     def __init__(
-        self, problem: Problem, weights: Mapping[str, torch.Tensor] | None, cache_bytes: int, limit_s: float = 300.0
+        self,
+        problem: Problem,
+        weights: Mapping[str, torch.Tensor] | None,
+        cache_bytes: int,
+        limit_s: float = 300.0,
+        device: str = "cpu",
     ) -> None:
-        """`limit_s`: for one answer on its own inputs. Raises ProblemError if the reference cannot be built."""
+        """`limit_s`: for one answer on its own inputs. All of it runs on `device`, where inputs and answers lie too.
+        Raises ProblemError if the reference cannot be built."""
         self.problem = problem
         self._lock = threading.RLock()
         self._base = problems.weights(problem, weights, "original", 0)
-        self._module = build_reference(problem, self._base)
+        self._device = device
+        self._module = placed(build_reference(problem, self._base), device)
         self._wide = doubled(self._module)
         self._loaded: tuple[str, int] = ("original", 0)
         self._cache: OrderedDict[str, tuple[list[torch.Tensor], Answer | None]] = OrderedDict()
@@ -89,7 +97,7 @@ class Reference:
             if found is not None:
                 self._cache.move_to_end(case.digest)
                 return found
-            leaves = problems.arguments(self.problem, case)
+            leaves = [moved(leaf, self._device) for leaf in problems.arguments(self.problem, case)]
             made = leaves, self._try(case, leaves)
             if keep and made[1] is not None:
                 self._keep(case.digest, made)
@@ -173,7 +181,7 @@ class Reference:
         args, kwargs = self._call(copies)
         with ExitStack() as stack:
             if self.problem.numerics.autocast:
-                stack.enter_context(torch.autocast("cpu", getattr(torch, self.problem.numerics.autocast)))
+                stack.enter_context(torch.autocast(self._device, getattr(torch, self.problem.numerics.autocast)))
             result = _unmoved(self._module, lambda: self._module(*args, **kwargs))
         outputs = leaves_of(result)[0]
         foreign = {_memory(leaf) for leaf in copies} | {_memory(value) for value in self._module.state_dict().values()}
@@ -208,6 +216,11 @@ class Reference:
                 zip(truth.outputs, sides[0].outputs, sides[1].outputs, strict=True)
             )
         )
+
+
+def placed(module: Any, device: str) -> Any:
+    """The module, or function, with its tensors on the device."""
+    return module.to(device) if isinstance(module, torch.nn.Module) else module
 
 
 def _copies(leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:

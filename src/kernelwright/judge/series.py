@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kernelwright.judge.arena import Arena, Block, Layout, Place
+from kernelwright.judge.arena import Block, Layout, Place
 from kernelwright.judge.child import Series as Order
+from kernelwright.judge.grounds import JudgeArena
 from kernelwright.judge.steps import Expected
 from kernelwright.records import Problem
 
@@ -60,30 +61,34 @@ class Series:
         """For the child."""
         return Order(self.inputs, self.slots, self.expected.template, self.expected.shapes, self.expected.dtypes)
 
-    def write(self, arena: Arena, calls: "Batch") -> None:
+    def write(self, arena: JudgeArena, calls: "Batch") -> None:
         """The inputs, while the child is stopped: whatever it does with them it does on the clock. No torch, no second
         thread: libgomp's helpers would still be spinning when the clock starts."""
         for leaf, alias in enumerate(self.aliases):
             if alias is None and len(calls):
                 calls.write(leaf, arena.rows(self.inputs, leaf, len(calls)))
 
-    def poison(self, arena: Arena, count: int) -> None:
+    def poison(self, arena: JudgeArena, count: int) -> None:
         """The slots that come next."""
         arena.poison(self.slots, count)
 
-    def take(self, arena: Arena, slot: int) -> "list[Tensor]":
+    def seize(self, arena: JudgeArena, count: int) -> None:
+        """Keeps what the slots hold now, before anything is looked at."""
+        arena.seize(place for slot in range(count) for place in self.slots.group(slot))
+
+    def take(self, arena: JudgeArena, slot: int) -> "list[Tensor]":
         """Copies of a slot's results."""
         return [arena.take(place) for place in self.slots.group(slot)]
 
-    def unwritten(self, arena: Arena, count: int) -> list[tuple[int, int]]:
+    def unwritten(self, arena: JudgeArena, count: int) -> list[tuple[int, int]]:
         """(slot, output) where poison is left."""
         return arena.unwritten(self.slots, count)
 
-    def guarded(self, arena: Arena, count: int) -> bool:
+    def guarded(self, arena: JudgeArena, count: int) -> bool:
         """Whether the zones around the slots are intact."""
         return arena.guarded(self.slots, count)
 
-    def changed(self, arena: Arena, calls: "Batch", looked: Sequence[int]) -> list[tuple[int, int]]:
+    def changed(self, arena: JudgeArena, calls: "Batch", looked: Sequence[int]) -> list[tuple[int, int]]:
         """(call, leaf) of inputs that are no longer what was given, among the calls `looked` at."""
         return [
             (call, leaf)

@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Any, Self
 from kernelwright.errors import SandboxError
 from kernelwright.home import home
 from kernelwright.judge import child, ledger, scratch
-from kernelwright.judge.arena import Arena, Layout
+from kernelwright.judge.arena import Layout
+from kernelwright.judge.grounds import CpuGround, Ground, JudgeArena
 from kernelwright.judge.null_session import NullSession
 from kernelwright.judge.requests import Requests
 from kernelwright.judge.series import Series
@@ -91,11 +92,12 @@ class Session:
         weights: "Mapping[str, Tensor]",
         broker: Broker,
         settings: SessionSettings = SessionSettings(),
+        ground: Ground = CpuGround(),
     ) -> None:
         self.problem, self.candidate, self.settings = problem, candidate, settings
-        self._weights, self._broker = weights, broker
+        self._weights, self._broker, self._ground = weights, broker, ground
         self._wire: Wire | None = None
-        self._arena: Arena | None = None
+        self._arena: JudgeArena | None = None
         self._scratch: str | None = None
         self._lost: Failure | None = None
         self._log = ""
@@ -160,6 +162,7 @@ class Session:
             arena = self._room(layout.size)
             for name, tensor in tensors.items():
                 arena.put(places[name], tensor)
+            arena.publish()
             with self._awake() as wire:
                 wire.send(pickle.dumps(child.Load(tuple(places.items()))))
                 failure = self._failed(wire.await_message(limit_s, self._requests.serve), "loaded")
@@ -240,6 +243,7 @@ class Session:
                 message = wire.await_message(self.settings.weights_s, self._requests.serve)
         except Lost as lost:
             return State(self._end(lost, "while its state was read"))
+        arena.seize(places.values())
         failure = self._failed(message, "read")
         copied = message.get("read")
         if failure or not isinstance(copied, list):
@@ -269,6 +273,7 @@ class Session:
         try:
             arena = self._room(series.size)
             series.write(arena, calls)
+            arena.publish()
             with self._awake() as wire:
                 wire.send(pickle.dumps(child.Record(series.inputs)))
                 message = wire.await_message(self.settings.start_s, self._requests.serve)
@@ -288,6 +293,7 @@ class Session:
         try:
             arena = self._room(series.size)
             series.write(arena, calls)
+            arena.publish()
             with self._awake() as wire:
                 wire.send(pickle.dumps(child.Watch(series.inputs, chip)))
                 message = wire.await_message(self.settings.watch_s, self._requests.serve)
@@ -325,9 +331,11 @@ class Session:
         if self._aborted:
             wire.kill()
         order = child.Confine(
-            readable=(*readable(), *self._granted()),
+            ground=self._ground,
+            readable=(*readable(), *self._ground.readable(), *self._granted()),
             writable=(self._scratch, "/dev/null"),
-            limits=Limits(memory_bytes=settings.memory_bytes),
+            limits=Limits(memory_bytes=settings.memory_bytes if self._ground.counts_memory else 0),
+            execute=self.candidate.target.partition("@")[0] in self._ground.executing,
             threads=settings.threads or torch.get_num_threads(),
             allow_weaker=settings.allow_weaker,
         )
@@ -362,12 +370,12 @@ class Session:
         yield wire
         wire.stop()
 
-    def _note_memory(self, wire: Wire, arena: Arena | None) -> None:
+    def _note_memory(self, wire: Wire, arena: JudgeArena | None) -> None:
         if self._held:
             used = wire.peak_bytes() - self._held - (arena.size if arena else 0)
             self._peak = max(self._peak or 0, used)
 
-    def _room(self, size: int) -> Arena:
+    def _room(self, size: int) -> JudgeArena:
         """The arena, known to the child and large enough."""
         wire = self._wire
         assert wire is not None
@@ -376,10 +384,10 @@ class Session:
                 self._note_memory(wire, self._arena)
                 self._arena.close()
             self._series = None
-            self._arena = Arena(size + size // 4)
+            self._arena = self._ground.arena(size + size // 4)
             wire.memory_limit = self._held + self.settings.memory_bytes + 2 * self._arena.size
             wire.resume()
-            wire.send(pickle.dumps(child.Map()), (self._arena.file,))
+            wire.send(pickle.dumps(child.Map(self._arena.size)), (self._arena.file,))
         return self._arena
 
     def _ask(
@@ -392,7 +400,8 @@ class Session:
             wire, arena = self._wire, self._arena
             assert wire is not None and arena is not None
             series.write(arena, calls)
-            timed = self._timed(wire, child.CALLS.pack(len(calls)), limit_s)
+            arena.publish()
+            timed = self._timed(wire, child.CALLS.pack(len(calls), describe), limit_s)
             copied = _Step()
             taken, unwritten, changed, guards = [], [], [], True
             if timed.message is None:
@@ -400,7 +409,9 @@ class Session:
                 # before it may run again to tell of its results.
                 if reveal:
                     series.poison(arena, len(reveal))
+                    arena.publish()
                     copied = self._timed(wire, child.reveal(reveal, describe), limit_s)
+                    series.seize(arena, len(reveal))
                 else:
                     wire.go(child.reveal((), describe))
             message = timed.message or copied.message
@@ -479,7 +490,7 @@ class Session:
         return self._lost
 
 
-def _bury(wire: Wire | None, arena: Arena | None, folder: str | None) -> None:
+def _bury(wire: Wire | None, arena: JudgeArena | None, folder: str | None) -> None:
     if wire:
         wire.close()
     if arena:

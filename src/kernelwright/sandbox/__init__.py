@@ -33,16 +33,17 @@ def confine(
     writable: Sequence[str | os.PathLike],
     limits: Limits,
     *,
+    devices: Sequence[str | os.PathLike] = (),
     execute: bool = False,
     allow_weaker: bool = False,
     die_with_parent: bool = False,
 ) -> Confinement:
     """Closes the calling process for good; it must have one thread. Says what was closed.
 
-    Afterwards it reads only below `readable`, writes only below `writable`, has no network, reaches no other process,
-    and starts none unless `execute`. Root becomes nobody; folders in `writable` that only root may write are handed
-    over. `allow_weaker` goes on without Landlock (files open). `die_with_parent`: when the thread that started it ends
-    (Linux only). Raises SandboxError: nothing may run then.
+    Afterwards it reads only below `readable`, writes only below `writable`, opens and commands the device files
+    `devices`, has no network, reaches no other process, and starts none unless `execute`. Root becomes nobody; folders
+    in `writable` that only root may write are handed over. `allow_weaker` goes on without Landlock (files open).
+    `die_with_parent`: when the thread that started it ends (Linux only). Raises SandboxError: nothing may run then.
     """
     reads, writes = [os.fspath(path) for path in readable], [os.fspath(path) for path in writable]
     try:
@@ -50,7 +51,13 @@ def confine(
             from kernelwright.sandbox import linux
 
             return linux.confine(
-                reads, writes, limits, execute=execute, allow_weaker=allow_weaker, die_with_parent=die_with_parent
+                reads,
+                writes,
+                limits,
+                devices=[os.fspath(path) for path in devices],
+                execute=execute,
+                allow_weaker=allow_weaker,
+                die_with_parent=die_with_parent,
             )
         if sys.platform == "darwin":
             from kernelwright.sandbox import darwin

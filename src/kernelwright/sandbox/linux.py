@@ -45,6 +45,7 @@ def confine(
     writable: Sequence[str],
     limits: Limits,
     *,
+    devices: Sequence[str] = (),
     execute: bool,
     allow_weaker: bool,
     die_with_parent: bool,
@@ -57,7 +58,7 @@ def confine(
     version = landlock_version()
     if not version and not allow_weaker:
         raise Refusal("this kernel has no Landlock (Linux 5.13 or newer, enabled), so files could not be closed")
-    ruleset = _ruleset(libc, machine, version, readable, writable, execute) if version else -1
+    ruleset = _ruleset(libc, machine, version, readable, writable, devices, execute) if version else -1
     if os.geteuid() == 0:
         _become_nobody(libc, writable)
     _give_up_capabilities(libc, machine, execute)
@@ -97,6 +98,7 @@ def _ruleset(
     version: int,
     readable: Sequence[str],
     writable: Sequence[str],
+    devices: Sequence[str],
     execute: bool,
 ) -> int:
     every = (1 << 13) - 1
@@ -111,7 +113,8 @@ def _ruleset(
     )
     reading = _READ_FILE | _READ_DIR | (_EXECUTE if execute else 0)
     writing = every & ~(_MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEV) & ~(0 if execute else _EXECUTE)
-    for paths, rights in ((readable, reading), (writable, writing)):
+    commanding = _READ_FILE | _WRITE_FILE | (every & _IOCTL_DEV)
+    for paths, rights in ((readable, reading), (writable, writing), (devices, commanding)):
         for path in paths:
             try:
                 place = os.open(path, os.O_PATH | os.O_CLOEXEC)

@@ -137,6 +137,7 @@ _MODULES = frozenset({
     builtins.__name__, time.__name__, gc.__name__, os.__name__, math.__name__, random.__name__, "json", "pickle",
     "socket", "numpy", "torch", "torch.functional", "torch._tensor", "torch._C", "torch._C._nn", "torch._C._linalg",
     "torch.random", "torch.testing", "torch.linalg", "torch.special", "torch.fft", "torch.overrides", "torch.jit",
+    "torch.cuda", "torch.cuda.graphs", "torch.cuda.memory", "torch.cuda.random", "torch.cuda.streams",
 })  # fmt: skip
 _PREFIXES = (
     "torch.autograd",

@@ -32,8 +32,9 @@ def load_candidate(
     *,
     weights: "Mapping[str, torch.Tensor] | None" = None,
     training: bool = False,
+    device: str = "cpu",
 ) -> "torch.nn.Module":
-    """The candidate's module: constructed under seed 0, weights loaded (strictly), prepared.
+    """The candidate's module: constructed under seed 0, moved to the device, weights loaded (strictly), prepared.
 
     Whatever the candidate's text raises comes out as it is, its traceback pointing into the text. Raises CompileError
     if the entry class is missing. torch's random state is left as it was.
@@ -51,6 +52,8 @@ def load_candidate(
     if not isinstance(module, torch.nn.Module):
         raise CompileError(f"{candidate.entry} of {candidate.sources[0].path} is no torch.nn.Module")
     module = placed(module)
+    if device != "cpu":
+        module.to(device)
     if weights is not None:
         module.load_state_dict(dict(weights), strict=True)
     module.train(training)

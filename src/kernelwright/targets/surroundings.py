@@ -162,6 +162,7 @@ def _settings() -> tuple[_Setting, ...]:
             lambda: (_opt_einsum().enabled, _opt_einsum().strategy),
             lambda was: (setattr(_opt_einsum(), "enabled", was[0]), setattr(_opt_einsum(), "strategy", was[1])),
         ),
+        _Setting("the current CUDA stream", _stream),
         _Setting("modes that catch every torch function", _function_modes, _pop_function_modes),
         _Setting("modes that catch every operator", _dispatch_modes, _pop_dispatch_modes),
         _Setting("hooks on all modules", _global_hooks, _set_global_hooks),
@@ -229,6 +230,7 @@ def _settings() -> tuple[_Setting, ...]:
     return tuple(found)
 
 
+_AUTOCAST = ("cpu", "cuda")
 _MKLDNN = (("mkldnn", "matmul"), ("mkldnn", "conv"), ("mkldnn", "rnn"))
 _FLAGS = (
     "mkldnn_enabled",
@@ -264,15 +266,17 @@ def _opt_einsum() -> Any:
 def _autocast() -> tuple[Any, ...]:
     import torch
 
-    return torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled()
+    kinds = [(torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in _AUTOCAST]
+    return (*kinds, torch.is_autocast_cache_enabled())
 
 
 def _set_autocast(was: tuple[Any, ...]) -> None:
     import torch
 
-    torch.set_autocast_enabled("cpu", was[0])
-    torch.set_autocast_dtype("cpu", was[1])
-    torch.set_autocast_cache_enabled(was[2])
+    for kind, (enabled, dtype) in zip(_AUTOCAST, was, strict=False):
+        torch.set_autocast_enabled(kind, enabled)
+        torch.set_autocast_dtype(kind, dtype)
+    torch.set_autocast_cache_enabled(was[-1])
 
 
 def _set_torch_state(was: bytes) -> None:
@@ -322,6 +326,13 @@ def _pop_dispatch_modes(was: int) -> None:
 
     while torch._C._len_torch_dispatch_stack() > was:
         torch._C._pop_torch_dispatch_stack(None)
+
+
+def _stream() -> tuple[int, ...]:
+    """What the calling thread launches on; empty while CUDA is not in use."""
+    import torch
+
+    return torch._C._cuda_getCurrentStream(torch.cuda.current_device()) if torch.cuda.is_initialized() else ()
 
 
 def _hook_tables() -> list[Any]:

@@ -1,7 +1,7 @@
 """Reads `kernel void name(parameters)` out of C++ text."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kernelwright.errors import CompileError
@@ -76,16 +76,19 @@ class _Token:
     word: bool
 
 
-def kernels(text: str, file: str = "kernel.cpp") -> tuple[KernelSignature, ...]:
-    """Every kernel of `text` in order. Raises CompileError with file and line where a signature does not fit."""
-    tokens = list(_tokens(text))
+def kernels(
+    text: str, file: str = "kernel.cpp", mark: str = "kernel", types: Mapping[str, str] = TYPES
+) -> tuple[KernelSignature, ...]:
+    """Every kernel of `text` in order: what `mark` stands before. `types`: spellings, as TYPES has them. Raises
+    CompileError with file and line where a signature does not fit."""
+    tokens = list(_without_bounds(_tokens(text)))
     found: list[KernelSignature] = []
     for i, token in enumerate(tokens):
-        if token.word and token.text == "kernel":
-            found.append(_kernel(tokens, i, file))
+        if token.word and token.text == mark:
+            found.append(_kernel(tokens, i, file, types))
     if not found:
         raise CompileError(
-            f"{file}: no kernel found; write one as `kernel void name(float* out, const float* x, int64 n)`"
+            f"{file}: no kernel found; write one as `{mark} void name(float* out, const float* x, int64 n)`"
         )
     names = [kernel.name for kernel in found]
     for kernel in found:
@@ -103,11 +106,25 @@ def _tokens(text: str) -> Iterator[_Token]:
             yield _Token(match[0], line, bool(match["word"]))
 
 
-def _kernel(tokens: list[_Token], start: int, file: str) -> KernelSignature:
+def _without_bounds(tokens: Iterator[_Token]) -> Iterator[_Token]:
+    """Without CUDA's `__launch_bounds__(256)`, which may stand on either side of `void`."""
+    for token in tokens:
+        if token.text != "__launch_bounds__":
+            yield token
+            continue
+        depth = 0
+        for inside in tokens:
+            depth += {"(": 1, ")": -1}.get(inside.text, 0)
+            if not depth:
+                break
+
+
+def _kernel(tokens: list[_Token], start: int, file: str, types: Mapping[str, str]) -> KernelSignature:
     line = tokens[start].line
+    mark = tokens[start].text
     head = [token.text for token in tokens[start + 1 : start + 4]]
     if len(head) < 3 or head[0] != "void" or not tokens[start + 2].word or head[2] != "(":
-        raise CompileError(f"{file}:{line}: after `kernel` the form is `void name(parameters)`, not `{' '.join(head)}`")
+        raise CompileError(f"{file}:{line}: after `{mark}` the form is `void name(parameters)`, not `{' '.join(head)}`")
     name = head[1]
     parts: list[list[_Token]] = [[]]
     for token in tokens[start + 4 :]:
@@ -123,10 +140,10 @@ def _kernel(tokens: list[_Token], start: int, file: str) -> KernelSignature:
         raise CompileError(f"{file}:{line}: kernel {name}: its parameters are not closed")
     if parts == [[]] or [token.text for token in parts[0]] == ["void"]:
         parts = []
-    return KernelSignature(name, tuple(_parameter(part, name, line, file) for part in parts), line)
+    return KernelSignature(name, tuple(_parameter(part, name, line, file, types) for part in parts), line)
 
 
-def _parameter(tokens: list[_Token], kernel: str, line: int, file: str) -> Parameter:
+def _parameter(tokens: list[_Token], kernel: str, line: int, file: str, types: Mapping[str, str]) -> Parameter:
     place = f"{file}:{tokens[0].line if tokens else line}: kernel {kernel}"
     text = " ".join(token.text for token in tokens)
     words = [token.text for token in tokens if token.text not in _RESTRICT]
@@ -138,7 +155,7 @@ def _parameter(tokens: list[_Token], kernel: str, line: int, file: str) -> Param
         before = before[: before.index("*")]
     const = "const" in before
     spelled = " ".join(word for word in before if word not in ("const", "*"))
-    kind = TYPES.get(spelled)
+    kind = types.get(spelled)
     if stars > 1 or kind is None or kind not in (_ARRAYS if stars else _SCALARS):
         allowed = (
             "float, double, int64, int32, uint8, bool, half, bfloat16" if stars else "int64, int32, float, double, bool"

@@ -1,0 +1,587 @@
+"""Proves the judge on an NVIDIA GPU: honest kernels pass, exploits are rejected for their reasons, times repeat.
+
+    python benchmarks/cuda_judge.py [--out DIR] [--device cuda|cpu] [--parts facts,spike,honest,exploits,same,planted]
+                                    [--pairs 100] [--budget-s 460] [--only NAME,...] [--rounds 11]
+
+Each part, and each candidate of a part, is caught on its own. What is known goes to DIR/cuda_judge.json after each
+part, a summary to the terminal at the end. `--device cpu` runs what needs no GPU, to try the script itself.
+The candidates are in cuda_cases/, one file each, whose first lines say how (see tests/cheats).
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+HERE = Path(__file__).parent
+CASES = HERE / "cuda_cases"
+sys.path.insert(0, str(HERE.parent / "src"))
+os.environ.setdefault("KERNELWRIGHT_ALLOW_WEAKER", "1")
+
+EAGER = '''from reference import Model
+
+
+class ModelNew(Model):
+    """The reference, run operator by operator."""
+'''
+
+
+RESERVE_S = 75.0
+"""For the pairs, which come last."""
+
+
+@dataclass
+class Bench:
+    """What was found so far, and how long there is."""
+
+    device: str
+    out: Path
+    ends_at: float
+    rounds: int
+    pairs: int
+    only: frozenset[str]
+    found: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def left_s(self) -> float:
+        return self.ends_at - time.monotonic()
+
+    def write(self) -> None:
+        self.out.mkdir(parents=True, exist_ok=True)
+        made = self.out / "cuda_judge.json.partial"
+        made.write_text(json.dumps(self.found, indent=1, default=str))
+        made.replace(self.out / "cuda_judge.json")
+
+    def wants(self, path: Path) -> bool:
+        target = header(path).get("target", "").replace("DEVICE", self.device)
+        if self.only and path.stem not in self.only:
+            return False
+        return target.endswith(f"@{self.device}")
+
+
+def header(path: Path) -> dict[str, str]:
+    lines = [line[2:] for line in path.read_text().splitlines() if line.startswith("# ")]
+    return dict(line.split(": ", 1) for line in lines if ": " in line)
+
+
+def told(words: list[str], limit_s: float = 20.0) -> str:
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=limit_s)
+        return (done.stdout + done.stderr).strip()
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+# The parts
+
+
+def facts(bench: Bench) -> dict[str, Any]:
+    """The machine."""
+    import torch
+
+    from kernelwright import sandbox, targets
+    from kernelwright.plugins import members
+    from kernelwright.records import encode
+    from kernelwright.toolchain import nvrtc
+
+    query = "name,driver_version,memory.total,clocks.sm,clocks.mem,power.draw,temperature.gpu,pstate,compute_mode"
+    found = {
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
+        "uid": os.getuid(),
+        "gpu": told(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]),
+        "sandbox_missing": sandbox.missing(),
+        "landlock": _landlock(),
+        "device_files": told(["bash", "-c", "ls -l /dev/nvidia* 2>&1"]),
+        "nvrtc": str(nvrtc.library()),
+        "nvrtc_includes": list(map(str, nvrtc.includes())),
+        "targets": {name: kind().missing() for name, kind in members("targets", "Target").items()},
+        "commit": told(["git", "-C", str(HERE), "rev-parse", "HEAD"]),
+    }
+    bench.found["facts"] = found
+    began = time.perf_counter()
+    found["environment"] = encode(targets.environment(bench.device))
+    found["facts_s"] = round(time.perf_counter() - began, 2)
+    return found
+
+
+def _landlock() -> int:
+    from kernelwright.sandbox.linux import landlock_version
+
+    return landlock_version()
+
+
+def spike(bench: Bench) -> dict[str, Any]:
+    """What contexts and shared memory cost, in processes of their own; which parts of the sandbox a GPU stands."""
+    found: dict[str, Any] = {}
+    for name, text in SPIKES.items():
+        if bench.device != "cuda":
+            found[name] = "needs a GPU"
+            continue
+        began = time.monotonic()
+        environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "src")}
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", COMMON + text], capture_output=True, text=True, timeout=90, env=environment
+            )
+            lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+            found[name] = [json.loads(line) for line in lines]
+            if done.returncode or not lines:
+                found[name].append({"code": done.returncode, "error": done.stderr[-1500:]})
+        except subprocess.TimeoutExpired as error:
+            found[name] = [{"error": f"took more than 90 s; printed {str(error.stdout)[-500:]}"}]
+        print(f"spike {name} ({time.monotonic() - began:.1f} s): {json.dumps(found[name])[:600]}", flush=True)
+        bench.found["spike"] = found
+        bench.write()
+    return found
+
+
+class Court:
+    """A judge for each problem, with eager held as its baseline."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.judges: dict[str, Any] = {}
+        self.baselines: dict[str, Any] = {}
+
+    def judge(self, name: str, *, baseline: bool = True) -> Any:
+        from kernelwright import problems
+        from kernelwright.judge import Gate, Judge, Settings
+        from kernelwright.judge.session import SessionSettings
+        from kernelwright.records import Candidate, SourceFile
+
+        if name not in self.judges:
+            problem = problems.load(f"{CASES / 'problems' / name}.py:Model")
+            limits = SessionSettings(call_s=90.0, start_s=120.0, weights_s=120.0, window_s=120.0)
+            settings = Settings(rounds=self.bench.rounds, session=limits)
+            judge = Judge(problem, self.bench.device, settings=settings, gate=Gate.private())
+            self.judges[name] = judge
+            if not baseline:
+                return judge
+            sources = (SourceFile("model.py", EAGER), SourceFile("reference.py", problem.source))
+            eager = Candidate("eager", f"torch@{self.bench.device}", sources, baseline=True)
+            began = time.monotonic()
+            verdict = judge.submit(eager)
+            judge.hold(eager)
+            self.baselines[name] = {**told_of(verdict), "wall_s": round(time.monotonic() - began, 2)}
+            self.bench.found["baselines"] = self.baselines
+            print(f"baseline {name}: {json.dumps(self.baselines[name])[:700]}", flush=True)
+        return self.judges[name]
+
+    def try_one(self, path: Path) -> dict[str, Any]:
+        judge = self.judge(header(path)["problem"])
+        began = time.monotonic()
+        verdict = judge.submit(candidate(path, self.bench.device))
+        return {**told_of(verdict), "wall_s": round(time.monotonic() - began, 2)}
+
+    def close(self) -> None:
+        for judge in self.judges.values():
+            judge.close()
+
+
+def candidate(path: Path, device: str) -> Any:
+    from kernelwright.records import Candidate, SourceFile
+
+    said = header(path)
+    sources = [SourceFile("model.py", path.read_text())]
+    for name in filter(None, said.get("with", "").split(", ")):
+        sources.append(SourceFile(name, (path.parent / name).read_text()))
+    return Candidate("cuda", said["target"].replace("DEVICE", device), tuple(sources), label=path.stem)
+
+
+def told_of(verdict: Any) -> dict[str, Any]:
+    from kernelwright.records import Weight
+
+    failed = verdict.failed(Weight.GATE)
+    found: dict[str, Any] = {"status": verdict.status.value, "stage": verdict.stage.value}
+    if failed:
+        found |= {"check": failed[0].check, "message": failed[0].message[:600], "log": verdict.log[-1200:]}
+    if verdict.timing is not None:
+        timing = verdict.timing
+        found |= {"median_us": round(timing.median_us, 3), "method": timing.method, "samples": len(timing.samples_us)}
+        found |= {"resolution_us": round(timing.resolution_us, 4), "copy_us": timing.copy_us}
+    found["beside"] = [
+        {
+            "baseline": item.baseline,
+            "speedup": round(item.speedup, 3),
+            "low": round(item.low, 3),
+            "high": round(item.high, 3),
+        }
+        for item in verdict.comparisons
+    ]
+    found["informs"] = [f"{item.check}: {item.message[:160]}" for item in verdict.findings if not item.ok]
+    found["judge_s"] = round(verdict.cost_s, 2)
+    return found
+
+
+def cases(bench: Bench, kind: str, court: Court) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    bench.found[kind] = found
+    for path in sorted((CASES / kind).glob("*.py")):
+        if not bench.wants(path):
+            continue
+        if bench.left_s < RESERVE_S:
+            found[path.stem] = {"status": "left out: no time", "right": None}
+            continue
+        try:
+            made = court.try_one(path)
+            allowed = [tuple(reason.split(" by ")) for reason in header(path).get("rejected", "PASSED").split(", ")]
+            made["right"] = (made["status"], made.get("check")) in allowed or (made["status"],) in allowed
+        except Exception as error:  # one that fails must not lose the others
+            made = {
+                "status": "our own fault",
+                "right": False,
+                "error": traceback.format_exc()[-1500:],
+                "why": str(error),
+            }
+        found[path.stem] = made
+        print(f"{kind} {path.stem}: {json.dumps({key: made[key] for key in made if key != 'log'})[:900]}", flush=True)
+        if not made["right"] and made.get("log"):
+            print(f"    it printed: {made['log'][-600:]}", flush=True)
+        bench.write()
+    return found
+
+
+def same(bench: Bench, court: Court) -> dict[str, Any]:
+    """A/A: two processes of one kernel beside each other, `pairs` times; a win or a loss is false."""
+    return _pairs(bench, court, [("same", 0)], bench.pairs)
+
+
+def planted(bench: Bench, court: Court) -> dict[str, Any]:
+    """Kernels that do 3 per cent less or more work than the one beside them."""
+    return _pairs(bench, court, [("less", -1), ("more", 1)], max(1, bench.pairs // 5))
+
+
+def _pairs(bench: Bench, court: Court, kinds: list[tuple[str, int]], pairs: int) -> dict[str, Any]:
+    from kernelwright.judge.clock import time_turns
+    from kernelwright.judge.statistics import noise_floor, ratio
+    from kernelwright.records import Candidate, Case, SourceFile
+
+    judge = court.judge("copied", baseline=False)
+    _, answer = judge._reference.ask(Case("nominal", 1, hidden=True))
+
+    def session(steps: int, label: str) -> Any:
+        text = (
+            WORK.format(label=label, steps=steps)
+            if bench.device == "cuda"
+            else WORK_CPU.format(label=label, steps=steps)
+        )
+        sources = [SourceFile("model.py", text)]
+        if bench.device == "cuda":
+            sources.append(SourceFile("work.cu", WORK_KERNEL))
+        target = "cuda@cuda" if bench.device == "cuda" else "torch@cpu"
+        made = judge._session(Candidate("pairs", target, tuple(sources), label=label, baseline=True))
+        started = made.start()
+        assert started.failure is None, started.failure
+        return made
+
+    def beside(one: Any, two: Any) -> Any:
+        turns = time_turns(
+            [one, two],
+            judge._inputs(),
+            answer.expected,
+            rounds=bench.rounds,
+            keep=0,
+            window_us=judge.settings.window_us,
+            memory_bytes=judge._ground.window_bytes(),
+            budget_s=2.0,
+        )
+        for turn in turns:
+            assert turn.failure is None, turn.failure
+        return turns
+
+    found: dict[str, Any] = {}
+    steps = 20_000
+    base = session(steps, "base")
+    first = beside(base, base)[0].timing.median_us
+    steps = max(100, round(steps * 1000.0 / first)) if bench.device == "cuda" else steps
+    base.close()
+    base = session(steps, "base ")
+    for name, sign in kinds:
+        ratios, floors, began, left_out = [], [], time.monotonic(), 0
+        other = None
+        for pair in range(pairs):
+            if bench.left_s < 15:
+                left_out = pairs - pair
+                break
+            if pair % 25 == 0:  # another process of it now and then: they differ
+                if other is not None:
+                    other.close()
+                other = session(round(steps * (1 + 0.03 * sign)), f"{name} {pair}")
+            one, two = beside(base, other)
+            ratios.append(ratio(one.timing.samples_us, two.timing.samples_us))
+        if other is not None:
+            other.close()
+        floors = noise_floor(ratios) if ratios else None
+        floor = floors if sign == 0 else bench.found.get("same", {}).get("same", {}).get("floor") or 0.01
+        found[name] = {
+            "pairs": len(ratios),
+            "left_out": left_out,
+            "floor": floor,
+            "wins": sum(item.low > 1 + floor for item in ratios),
+            "losses": sum(item.high < 1 - floor for item in ratios),
+            "median_ratio": round(median(item.value for item in ratios), 5) if ratios else None,
+            "ratios": [[round(item.value, 5), round(item.low, 5), round(item.high, 5)] for item in ratios],
+            "call_us": first,
+            "wall_s": round(time.monotonic() - began, 1),
+        }
+        print(f"pairs {name}: { {key: value for key, value in found[name].items() if key != 'ratios'} }", flush=True)
+    base.close()
+    return found
+
+
+WORK_KERNEL = """
+// out = x, beside a chain of `steps` steps of which each needs the one before.
+extern "C" __global__ void work(float* out, const float* x, int count, int steps) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float chain = x[0] != x[0] ? 1.0f : 0.0f;
+    for (int step = 0; step < steps; ++step) chain = chain * 0.5f + 0.25f;
+    if (i < count) out[i] = x[i] + (chain > 2.0f ? 1.0f : 0.0f);
+}
+"""
+WORK = """# {label}
+import torch
+from torch import nn
+import kernelwright
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lib = kernelwright.compile(kernelwright.source("work.cu"), language="cuda")
+
+    def forward(self, x):
+        out = torch.empty_like(x)
+        self.lib.work(out, x, 132 * 256, {steps}, threads=(132 * 256,), group_size=(256,))
+        return out
+"""
+WORK_CPU = """# {label}
+import torch
+from torch import nn
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return x * 2.0
+"""
+
+COMMON = """
+import ctypes, json, os, sys, time
+clock = time.perf_counter
+began = clock()
+def tell(**found): print(json.dumps(found), flush=True)
+"""
+SPIKES = {
+    # What a process pays until it has computed something on the GPU, and what memory its context holds.
+    "context": """
+import torch
+imported = clock()
+torch.cuda.init(); inited = clock()
+x = torch.zeros(1, device="cuda"); torch.cuda.synchronize(); first = clock()
+free, total = torch.cuda.mem_get_info()
+torch.mm(torch.ones(64, 64, device="cuda"), torch.ones(64, 64, device="cuda")); torch.cuda.synchronize()
+product = clock()
+with open("/proc/self/statm") as f: pages = int(f.read().split()[1])
+tell(import_s=imported - began, init_s=inited - imported, first_s=first - inited, product_s=product - first,
+     used_mb=(total - free) / 2**20, resident_mb=pages * 4096 / 2**20, threads=len(os.listdir("/proc/self/task")))
+pid = os.fork()
+if pid == 0:
+    time.sleep(0.5); os._exit(0)
+os.waitpid(pid, 0)
+free2, _ = torch.cuda.mem_get_info()
+tell(used_by_second_fork_mb=(free - free2) / 2**20)
+""",
+    # Memory that crosses: by the virtual memory interface and an open file (what the judge does), and by CUDA IPC.
+    "sharing": """
+import socket, torch
+sys.path[:0] = [p for p in os.environ.get("PYTHONPATH", "").split(":") if p]
+from kernelwright.judge.cuda_memory import CudaMemory
+ours, theirs = socket.socketpair()
+pid = os.fork()
+if pid == 0:
+    ours.close()
+    if sys.argv[1:] == ["nobody"] or os.getuid() == 0:
+        os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
+    try:
+        torch.cuda.init(); torch.zeros(1, device="cuda"); torch.cuda.synchronize()
+        size = int.from_bytes(theirs.recv(8), "little")
+        _, files, _, _ = socket.recv_fds(theirs, 1, 1)
+        at = clock(); memory = CudaMemory.open(files[0], size); opened = clock() - at
+        right = bool((memory.bytes[:1000] == 7).all()); memory.bytes[1000:2000] = 9; torch.cuda.synchronize()
+        big = memory.bytes[: 1 << 30]; other = torch.empty_like(big)
+        other.copy_(big); torch.cuda.synchronize(); at = clock(); other.copy_(big); torch.cuda.synchronize()
+        tell(what="open file, as nobody", open_ms=opened * 1e3, right=right, copy_gbs=2 * 2**30 / (clock() - at) / 1e9)
+    except BaseException as error:
+        tell(what="open file, as nobody", error=repr(error))
+    theirs.send(b"x"); theirs.recv(1)
+    try:
+        handle = theirs.recv(64); address = ctypes.c_uint64()
+        class Handle(ctypes.Structure): _fields_ = [("b", ctypes.c_char * 64)]
+        lib = ctypes.CDLL("libcuda.so.1"); lib.cuIpcOpenMemHandle_v2.argtypes = [ctypes.c_void_p, Handle, ctypes.c_uint]
+        h = Handle(); ctypes.memmove(ctypes.byref(h), handle, 64); at = clock()
+        code = lib.cuIpcOpenMemHandle_v2(ctypes.byref(address), h, 1)
+        tell(what="CUDA IPC, root to nobody", code=code, ms=(clock() - at) * 1e3)
+    except BaseException as error:
+        tell(what="CUDA IPC, root to nobody", error=repr(error))
+    os._exit(0)
+theirs.close()
+torch.zeros(1, device="cuda"); torch.cuda.synchronize()
+at = clock(); memory = CudaMemory.create(1 << 31); made = clock() - at
+memory.bytes[:1000] = 7; torch.cuda.synchronize()
+ours.send(memory.size.to_bytes(8, "little")); socket.send_fds(ours, [b"f"], [memory.file])
+ours.recv(1)
+tell(what="created", create_ms=made * 1e3, seen=bool((memory.bytes[1000:2000] == 9).all()))
+lib = ctypes.CDLL("libcuda.so.1"); p = ctypes.c_uint64(); lib.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1 << 21))
+h = ctypes.create_string_buffer(64); code = lib.cuIpcGetMemHandle(h, p)
+tell(what="IPC handle", code=code)
+ours.send(b"y"); ours.send(h.raw); os.waitpid(pid, 0)
+""",
+    # A process confined as a child is, and less and less so until it can use the GPU.
+    "sandbox": """
+import torch, tempfile
+sys.path[:0] = [p for p in os.environ.get("PYTHONPATH", "").split(":") if p]
+from kernelwright.judge.cuda_ground import CudaGround
+from kernelwright.judge.spawn import readable
+from kernelwright.sandbox import Limits, confine, linux
+ctypes.CDLL("libcuda.so.1")
+ground = CudaGround()
+def attempt(name, loosen, execute=False):
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            loosen()
+            folder = tempfile.mkdtemp()
+            os.environ.update(HOME=folder, TMPDIR=folder)
+            reads = (*readable(), *ground.readable())
+            said = str(confine(reads, (folder, "/dev/null"), Limits(), devices=ground.devices(),
+                       execute=execute, allow_weaker=True, die_with_parent=True))
+            at = clock(); torch.cuda.init(); torch.zeros(1, device="cuda"); torch.cuda.synchronize()
+            ready = clock() - at
+            torch.mm(torch.ones(64, 64, device="cuda"), torch.ones(64, 64, device="cuda")); torch.cuda.synchronize()
+            tell(what=name, confined=said, ready_s=ready, product_s=clock() - at - ready)
+        except BaseException as error:
+            tell(what=name, error=repr(error)[:500])
+        os._exit(0)
+    for _ in range(600):
+        if os.waitpid(pid, os.WNOHANG)[0]: return
+        time.sleep(0.05)
+    os.kill(pid, 9); os.waitpid(pid, 0); tell(what=name, error="30 s")
+attempt("as a child", lambda: None)
+attempt("as a child that may start programs", lambda: None, True)
+attempt("without the filter", lambda: setattr(linux, "_filter", lambda *a: None))
+attempt("without Landlock", lambda: setattr(linux, "landlock_version", lambda: 0))
+attempt("as root", lambda: setattr(linux, "_become_nobody", lambda *a: None))
+attempt("without giving up capabilities", lambda: setattr(linux, "_give_up_capabilities", lambda *a: None))
+""",
+    # Does a stopped process's GPU work go on, and how does other work on the GPU show from outside?
+    "stopping": """
+import signal, torch
+read, write = os.pipe()
+pid = os.fork()
+if pid == 0:
+    x = torch.zeros(1, device="cuda"); torch.cuda.synchronize()
+    torch.cuda._sleep(int(2e9)); x.add_(1)
+    os.write(write, b"s")
+    time.sleep(30)
+    os._exit(0)
+x = torch.zeros(1, device="cuda"); torch.cuda.synchronize()
+def probe():
+    g = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(g):
+        for _ in range(500): x.add_(1)
+    g.replay(); torch.cuda.synchronize()
+    def once():
+        at = clock(); g.replay(); torch.cuda.synchronize(); return (clock() - at) * 1e3
+    return once
+once = probe()
+os.read(read, 1)
+time.sleep(0.1)
+running = [once() for _ in range(5)]
+os.kill(pid, signal.SIGSTOP)
+stopped = [once() for _ in range(5)]
+time.sleep(3)
+quiet = [once() for _ in range(5)]
+os.kill(pid, 9); os.waitpid(pid, 0)
+tell(probe_ms_while_it_runs=running, probe_ms_stopped=stopped, probe_ms_quiet=quiet)
+""",
+}
+
+
+def main() -> int:
+    """Runs the parts."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
+    parser.add_argument("--parts", default="facts,spike,honest,exploits,same,planted")
+    parser.add_argument("--pairs", type=int, default=100)
+    parser.add_argument("--budget-s", type=float, default=460.0)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--rounds", type=int, default=11)
+    asked = parser.parse_args()
+    only = frozenset(filter(None, asked.only.split(",")))
+    ends = time.monotonic() + asked.budget_s
+    bench = Bench(asked.device, asked.out, ends, asked.rounds, asked.pairs, only)
+    court = Court(bench)
+    parts: dict[str, Callable[[], dict[str, Any]]] = {
+        "facts": lambda: facts(bench),
+        "spike": lambda: spike(bench),
+        "honest": lambda: cases(bench, "honest", court),
+        "exploits": lambda: cases(bench, "exploits", court),
+        "same": lambda: same(bench, court),
+        "planted": lambda: planted(bench, court),
+    }
+    took: dict[str, float] = {}
+    for name in asked.parts.split(","):
+        began = time.monotonic()
+        try:
+            bench.found[name] = parts[name]()
+        except BaseException:  # one part that fails must not lose the rest
+            bench.found[f"{name} failed"] = traceback.format_exc()[-4000:]
+            print(f"{name} failed:\n{bench.found[f'{name} failed']}", flush=True)
+        took[name] = round(time.monotonic() - began, 1)
+        bench.found["took_s"] = took
+        bench.write()
+    court.close()
+    return summary(bench)
+
+
+def summary(bench: Bench) -> int:
+    """Prints what matters; exit code 1 where something was not as it should be."""
+    print("\n=== summary ===", took_line(bench))
+    wrong = 0
+    for kind in ("honest", "exploits"):
+        found = bench.found.get(kind, {})
+        right = sum(item.get("right") is True for item in found.values())
+        wrong += len(found) - right
+        print(f"{kind}: {right} of {len(found)} right")
+        for name, item in found.items():
+            words = f"{item['status']} {item.get('check', '')} {item.get('message', item.get('why', ''))[:160]}"
+            beside = "".join(f" {one['speedup']}x [{one['low']}, {one['high']}]" for one in item.get("beside", []))
+            time_us = f" {item['median_us']} us{beside}" if "median_us" in item else ""
+            print(f"  {'right' if item.get('right') else 'WRONG'} {name}:{time_us} {words} ({item.get('wall_s')} s)")
+    for kind in ("same", "planted"):
+        for name, item in bench.found.get(kind, {}).items():
+            print(f"{kind} {name}: { {key: value for key, value in item.items() if key != 'ratios'} }")
+    for name in bench.found:
+        if name.endswith(" failed"):
+            wrong += 1
+            print(f"{name}: {bench.found[name].splitlines()[-1]}")
+    return 1 if wrong else 0
+
+
+def took_line(bench: Bench) -> str:
+    return ", ".join(f"{name} {seconds} s" for name, seconds in bench.found.get("took_s", {}).items())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""NVIDIA GPUs as a ground for judging. The why: docs/design/judge_cuda.md."""
+
+import glob
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kernelwright.records import flatten
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from kernelwright.judge.grounds import Inputs, JudgeArena, TheirArena
+    from kernelwright.records import Signature
+
+_DEVICES = ("/dev/nvidia[0-9]*", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-caps/*")
+# What the driver looks at when a context is made: its own settings, the GPU's place on the bus, memory, its process.
+_READ = (
+    "/proc/driver/nvidia",
+    "/proc/driver/nvidia-uvm",
+    "/proc/devices",
+    "/proc/self",
+    "/proc/version",
+    "/proc/sys/vm",
+    "/proc/sys/kernel",
+    "/sys/devices",
+    "/sys/bus/pci",
+    "/sys/class/drm",
+    "/sys/module/nvidia",
+    "/etc/nvidia",
+)
+_WINDOW_SHARE = 32
+_WINDOW_BYTES = 4 << 30
+
+_finish: Callable[[], None] = getattr(torch._C, "_cuda_synchronize", torch.cuda.synchronize)
+"""torch's wait for the whole device, looked up before any candidate's text was read; the surroundings watch it."""
+
+
+@dataclass(frozen=True)
+class CudaGround:
+    """The GPU that torch calls current. Kernels run on after a call has returned and after the process was stopped:
+    hence `finish`, and device_arena.py."""
+
+    device: str = "cuda"
+    counts_memory: bool = False
+    """The driver maps more than a kernel ever touches."""
+    executing: tuple[str, ...] = ("triton",)
+
+    def arena(self, size: int) -> "JudgeArena":
+        from kernelwright.judge.cuda_memory import CudaMemory
+        from kernelwright.judge.device_arena import DeviceArena
+
+        return DeviceArena(CudaMemory.create(size))
+
+    def inputs(self, base: "Sequence[Tensor]", signature: "Signature") -> "Inputs":
+        from kernelwright.judge.device_inputs import DeviceFresh
+
+        return DeviceFresh(base, signature)
+
+    def window_bytes(self) -> int:
+        return min(_WINDOW_BYTES, torch.cuda.get_device_properties().total_memory // _WINDOW_SHARE)
+
+    def readable(self) -> tuple[str, ...]:
+        return (*_READ, *map(str, _library_folders()))
+
+    def devices(self) -> tuple[str, ...]:
+        return tuple(path for pattern in _DEVICES for path in sorted(glob.glob(pattern)) if os.path.exists(path))
+
+    def environment(self) -> Mapping[str, str]:
+        # Where Triton finds the driver; else it would start a program to ask.
+        folders = _library_folders()
+        return {"TRITON_LIBCUDA_PATH": str(folders[0])} if folders else {}
+
+    def enter(self) -> None:
+        torch.cuda.init()
+        torch.zeros(1, device="cuda")
+        _finish()
+
+    def theirs(self, file: int, size: int) -> "TheirArena":
+        from kernelwright.judge.cuda_memory import CudaMemory
+        from kernelwright.judge.device_arena import DeviceChildArena
+
+        return DeviceChildArena(CudaMemory.open(file, size))
+
+    def finish(self) -> None:
+        _finish()
+
+    def firm(self, result: Any) -> "list[Tensor]":
+        leaves, _ = flatten(result, lambda value: isinstance(value, torch.Tensor))
+        with torch.no_grad():
+            return [leaf.clone() for leaf in leaves]
+
+
+def _library_folders() -> list[Path]:
+    """Where the driver's library lies, as this process has it loaded."""
+    try:
+        maps = Path("/proc/self/maps").read_text()
+    except OSError:
+        return []
+    paths = {Path(line.split(maxsplit=5)[5]) for line in maps.splitlines() if "libcuda.so" in line}
+    return sorted({path.parent for path in paths})

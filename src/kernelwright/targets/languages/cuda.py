@@ -1,0 +1,199 @@
+"""CUDA C++ kernels on NVIDIA GPUs."""
+
+import ctypes
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kernelwright.errors import CompileError, LaunchError, UnknownNameError, UsageError
+from kernelwright.records import BuildRequest, digest_bytes
+from kernelwright.sandbox import Limits, command
+from kernelwright.targets.devices import cuda
+from kernelwright.targets.entry.signature import TYPES, KernelSignature, Parameter, kernels
+from kernelwright.toolchain import nvrtc
+from kernelwright.toolchain.driver import ask
+
+_FILE = "kernel.cu"
+_MARK = "__global__"
+_TYPES = {
+    **TYPES,
+    "__half": "half",
+    "half2": "half",
+    "__half2": "half",
+    "__nv_bfloat16": "bfloat16",
+    "nv_bfloat16": "bfloat16",
+    "__nv_bfloat162": "bfloat16",
+    "float2": "float32",
+    "float4": "float32",
+    "double2": "float64",
+    "int2": "int32",
+    "int4": "int32",
+    "unsigned": "int32",
+    "unsigned int": "int32",
+    "size_t": "int64",
+}
+_SCALARS = {
+    "int64": ctypes.c_int64,
+    "int32": ctypes.c_int32,
+    "float32": ctypes.c_float,
+    "float64": ctypes.c_double,
+    "bool": ctypes.c_bool,
+}
+_DTYPES = {"half": "float16"}
+_LIMIT_S = 300
+_DYNAMIC_SHARED_ATTRIBUTE = 8
+_PLAIN_SHARED_BYTES = 48 << 10
+
+
+class CudaLanguage:
+    """Text with `__global__ void name(...)` functions, as NVIDIA's run-time compiler takes it: cuda_fp16.h and its
+    like may be included where they are installed. Option `constants`: names to numbers, as macros."""
+
+    name = "cuda"
+    file = _FILE
+    options = frozenset({"constants"})
+
+    def missing(self) -> str | None:
+        return nvrtc.missing()
+
+    def key(self, request: BuildRequest) -> Sequence[str]:
+        path = nvrtc.library()
+        return (str(path and path.resolve().name), cuda.arch(), *nvrtc.FLAGS, digest_bytes(_text(nvrtc.__file__)))
+
+    def build(self, request: BuildRequest, folder: Path) -> Path:
+        found = kernels(request.source, _FILE, _MARK, _TYPES)
+        options = [f"--gpu-architecture={cuda.arch()}", *nvrtc.FLAGS, *_constants(request)]
+        options += [f"--include-path={path}" for path in nvrtc.includes()]
+        names = [kernel.name for kernel in found]
+        order = {"library": str(nvrtc.library()), "source": request.source, "file": _FILE}
+        order |= {"names": names, "options": options}
+        words = command(
+            [sys.executable, "-I", "-S", nvrtc.__file__],
+            readable=[*_PYTHON, nvrtc.__file__, *nvrtc.readable()],
+            writable=[folder],
+            limits=Limits(memory_bytes=8 << 30, cpu_s=_LIMIT_S),
+        )
+        done = subprocess.run(
+            words, input=json.dumps(order), capture_output=True, text=True, errors="replace", cwd=folder
+        )
+        if done.returncode:
+            log = done.stderr.strip() or f"the compiler ended with code {done.returncode}"
+            first = next((line for line in log.splitlines() if "error" in line), log.splitlines()[0])
+            raise CompileError(first, log[-8000:])
+        return folder / nvrtc.CODE
+
+    def load(self, path: Path, request: BuildRequest) -> "CudaLibrary":
+        names = json.loads((path.parent / nvrtc.NAMES).read_text())
+        return CudaLibrary(path, kernels(request.source, _FILE, _MARK, _TYPES), names)
+
+
+class CudaLibrary:
+    """A callable attribute for each kernel: `lib.scale(out, x, n, 2.0, threads=(n,), group_size=(256,))`."""
+
+    def __init__(self, path: Path, signatures: Sequence[KernelSignature], names: Mapping[str, str]) -> None:
+        self._kernels = {item.name: CudaKernel(path, item, names[item.name]) for item in signatures}
+        self.path = path
+
+    def __getattr__(self, name: str) -> "CudaKernel":
+        found = self.__dict__.get("_kernels", {})
+        if name.startswith("__") or name not in found:
+            raise AttributeError(str(UnknownNameError("kernel", name, found)))
+        return found[name]
+
+    def __dir__(self) -> list[str]:
+        return sorted(self._kernels)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "CudaLibrary":
+        return self
+
+
+class CudaKernel:
+    """One kernel, launched on torch's current stream; it has not ended when the call returns."""
+
+    def __init__(self, path: Path, signature: KernelSignature, symbol: str) -> None:
+        self.signature = signature
+        self._path, self._symbol = path, symbol
+        self._function: ctypes.c_void_p | None = None
+        self._most_shared = _PLAIN_SHARED_BYTES
+        kinds = [ctypes.c_void_p if item.pointer else _SCALARS[item.type] for item in signature.parameters]
+        self._kinds = kinds
+
+    def __call__(
+        self, *arguments: Any, threads: Sequence[int], group_size: Sequence[int] = (256,), shared_bytes: int = 0
+    ) -> None:
+        """Runs so many `threads` in blocks of `group_size`, both one to three numbers, x first; the last blocks are
+        whole ones, so the kernel must look whether its index is in range. Raises LaunchError."""
+        import torch
+
+        parameters = self.signature.parameters
+        if len(arguments) != len(parameters):
+            raise LaunchError(f"{self.signature} takes {len(parameters)} arguments, got {len(arguments)}")
+        values = [
+            kind(_address(self.signature, place, parameter, argument) if parameter.pointer else argument)
+            for place, (kind, parameter, argument) in enumerate(zip(self._kinds, parameters, arguments, strict=True))
+        ]
+        x, y, z = _three(group_size)
+        blocks = [-(-count // size) for count, size in zip(_three(threads), (x, y, z), strict=True)]
+        pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        function = self._function or self._load()
+        name = self.signature.name
+        if shared_bytes > self._most_shared:
+            ask(name, "cuFuncSetAttribute", function, _DYNAMIC_SHARED_ATTRIBUTE, shared_bytes)
+            self._most_shared = shared_bytes
+        stream = torch.cuda.current_stream().cuda_stream
+        ask(name, "cuLaunchKernel", function, *blocks, x, y, z, shared_bytes, stream, pointers, None)
+
+    def _load(self) -> ctypes.c_void_p:
+        import torch
+
+        torch.cuda.current_stream().synchronize()  # makes torch's context this thread's
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        name = self.signature.name
+        ask(name, "cuModuleLoadDataEx", ctypes.byref(module), self._path.read_bytes(), 0, None, None)
+        ask(name, "cuModuleGetFunction", ctypes.byref(function), module, self._symbol.encode())
+        self._function = function
+        return function
+
+
+def _address(signature: KernelSignature, place: int, parameter: Parameter, value: Any) -> int:
+    import torch
+
+    wanted = _DTYPES.get(parameter.type, parameter.type)
+    got = f"a {type(value).__name__}"
+    if isinstance(value, torch.Tensor):
+        got = f"a {str(value.dtype).removeprefix('torch.')} tensor on {value.device}"
+        if not value.is_contiguous():
+            got += f" of strides {value.stride()}"
+        elif value.is_cuda and str(value.dtype) == f"torch.{wanted}":
+            return value.data_ptr()
+    raise LaunchError(
+        f"{signature.name}: argument {place + 1}, {parameter.name!r}: expected a contiguous {wanted} tensor on "
+        f"the GPU, got {got}"
+    )
+
+
+def _three(numbers: Sequence[int]) -> tuple[int, int, int]:
+    values = tuple(numbers)
+    if not 1 <= len(values) <= 3 or any(value < 1 for value in values):
+        raise LaunchError(f"threads and group_size are one to three numbers of at least 1, not {values}")
+    x, y, z = (*values, 1, 1)[:3]
+    return int(x), int(y), int(z)
+
+
+def _constants(request: BuildRequest) -> list[str]:
+    found = []
+    for name, value in sorted(json.loads(dict(request.options).get("constants", "{}")).items()):
+        if not name.isidentifier() or not isinstance(value, (bool, int, float)):
+            raise UsageError(f"constant {name!r} must be an identifier with a number, not {value!r}")
+        found.append(f"--define-macro={name}={str(value).lower() if isinstance(value, bool) else value!r}")
+    return found
+
+
+_PYTHON = (sys.prefix, sys.base_prefix, "/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/urandom")
+
+
+def _text(path: str) -> bytes:
+    return Path(path).read_bytes()
