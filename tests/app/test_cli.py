@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-VERBS = ("optimize", "judge", "bench", "report", "brief", "targets", "writers", "checks")
+VERBS = ("optimize", "judge", "bench", "report", "brief", "advise", "targets", "writers", "checks")
 
 
 @pytest.mark.parametrize("verb", VERBS)

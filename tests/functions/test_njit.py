@@ -153,7 +153,7 @@ def test_what_no_program_can_take_is_refused_in_a_sentence() -> None:
         ((a * 1j, b, operator, res), "dtype complex128 is not supported"),
         ((a.astype(">f8"), b, operator, res), "other order"),
         ((a.astype(object), b, operator, res), "dtype object is not supported"),
-        ((np.matrix(a), b, operator, res), "a matrix is not supported"),
+        ((np.ma.array(a), b, operator, res), "a MaskedArray is not supported"),
         ((1j, b, operator, res), "complex numbers are not supported"),
         ((2**64, b, operator, res), "does not fit into int64"),
         ((a, b, operator, read_only), "writes to 'res', but it is read-only"),

@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from kernelwright import __version__
-from kernelwright.app import agent, bench, brief, judge, listing, mcp, metal, optimize, report
+from kernelwright.app import advise, agent, bench, brief, judge, listing, mcp, metal, optimize, report
 from kernelwright.errors import KernelwrightError, MissingError, UsageError
 
 app = typer.Typer(
@@ -26,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (optimize.optimize, judge.judge, bench.bench, report.report, brief.brief):
+for verb in (optimize.optimize, judge.judge, bench.bench, report.report, brief.brief, advise.advise):
     app.command(epilog=verb.__globals__["EXAMPLE"])(verb)
 for verb in (listing.targets, listing.writers, listing.checks):
     app.command(epilog=f"Example: kernelwright {verb.__name__} --json -")(verb)
