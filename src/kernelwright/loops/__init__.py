@@ -7,6 +7,7 @@ A `Fusion` (steps over one domain) becomes a plain nest by `nest`, a fast one by
 from kernelwright.loops.analysis import Kind, LoopPlan, ProgramPlan, analyse
 from kernelwright.loops.attention import LARGEST_HEAD, Attention, attention_template, print_attention
 from kernelwright.loops.cpp import print_cpp
+from kernelwright.loops.device_text import DeviceProgram, Launch
 from kernelwright.loops.expressions import (
     Apply,
     Buffer,
@@ -21,7 +22,7 @@ from kernelwright.loops.expressions import (
 )
 from kernelwright.loops.filled import Filled, filled_template, print_filled
 from kernelwright.loops.fusion import Fusion, Operand, Result, Step, nest
-from kernelwright.loops.interpreter import interpret
+from kernelwright.loops.interpreter import interpret, turns
 from kernelwright.loops.linear import (
     Linear,
     PackedWeight,
@@ -33,6 +34,8 @@ from kernelwright.loops.linear import (
 from kernelwright.loops.nest import Declare, For, Kernel, Let, Local, Move, Reduction, Statement, Store, Update
 from kernelwright.loops.program import Argument, ArrayType, Failure, Program
 from kernelwright.loops.program_cpp import print_function, print_program_cpp, program_template
+from kernelwright.loops.program_cuda import cuda_template, print_program_cuda
+from kernelwright.loops.program_msl import msl_template, print_program_msl
 from kernelwright.loops.python.parse import parse
 from kernelwright.loops.python.source import UnsupportedError
 from kernelwright.loops.schedules import Plan, keep_row, parallelise, scheduled, split, vectorise
@@ -48,6 +51,7 @@ __all__ = [
     "Cast",
     "Constant",
     "Declare",
+    "DeviceProgram",
     "Expression",
     "Failure",
     "Filled",
@@ -56,6 +60,7 @@ __all__ = [
     "Kernel",
     "Kind",
     "LARGEST_HEAD",
+    "Launch",
     "Let",
     "Linear",
     "Load",
@@ -81,10 +86,12 @@ __all__ = [
     "Variable",
     "analyse",
     "attention_template",
+    "cuda_template",
     "filled_template",
     "interpret",
     "keep_row",
     "linear_template",
+    "msl_template",
     "nest",
     "packed_elements",
     "parallelise",
@@ -96,10 +103,13 @@ __all__ = [
     "print_linear",
     "print_packed_weight",
     "print_program_cpp",
+    "print_program_cuda",
+    "print_program_msl",
     "program_template",
     "scheduled",
     "split",
     "streamed",
     "turned",
+    "turns",
     "vectorise",
 ]

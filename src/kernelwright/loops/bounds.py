@@ -24,6 +24,8 @@ class Proof:
     indices: frozenset[int]
     """By id()."""
     condition: str
+    always: frozenset[int]
+    """Those that need none whatever the arguments are."""
 
 
 def assigned(body: tuple[Command, ...]) -> set[str]:
@@ -42,18 +44,19 @@ def prove(loop: Range, known: frozenset[int]) -> Proof:
     """What can be shown before the loop of the indices in it, `known` ones aside."""
     prover = _Prover(assigned((loop,)))
     conditions: dict[str, None] = {}
-    shown = set()
+    shown, always = set(), set()
     for index, ends in prover.indices((loop,)):
         if id(index) in known or prover.changes(index.size):
             continue
         size = _wide(index.size)
         low, high = ends
         shown.add(id(index))
-        if not low.isdigit():
-            conditions[f"{low} >= 0"] = None
-        if high != f"({size} - 1)":
-            conditions[f"{high} < {size}"] = None
-    return Proof(frozenset(shown), " && ".join(conditions))
+        open_ends = [] if low.isdigit() else [f"{low} >= 0"]
+        open_ends += [] if high == f"({size} - 1)" else [f"{high} < {size}"]
+        if not open_ends:
+            always.add(id(index))
+        conditions |= dict.fromkeys(open_ends)
+    return Proof(frozenset(shown), " && ".join(conditions), frozenset(always))
 
 
 class _Prover:

@@ -100,13 +100,13 @@ class ProgramPrinter(PythonExpressions):
             case Local():
                 return ""
             case Accumulate():
-                return self._accumulate(command, pad)
+                return self.accumulate(command, pad)
             case Index():
                 return self._index(command, pad)
             case Require():
                 return self._require(command, pad)
             case Range():
-                return self._range(command, depth)
+                return self.range_(command, depth)
             case Loop(body):
                 return f"{pad}for (;;) {{\n{self.body(body, depth + 1)}{pad}}}\n"
             case If(condition, then, otherwise):
@@ -117,14 +117,14 @@ class ProgramPrinter(PythonExpressions):
             case Continue():
                 return f"{pad}continue;\n"
             case Return(values):
-                return self._return(values, pad)
+                return self.return_(values, pad)
         raise LoweringError(f"no C++ for {type(command).__name__}")
 
     def _memory(self, buffer: Buffer, value: Expression) -> str:
         """The value as it lies in the buffer."""
         return self.value(cast(value, buffer.type.compute))
 
-    def _accumulate(self, command: Accumulate, pad: str) -> str:
+    def accumulate(self, command: Accumulate, pad: str) -> str:
         buffer, value = command.buffer, command.value
         old = cast(Load(buffer, command.index), value.type)
         result = cast(Apply(command.op, (old, value)), buffer.type.compute)
@@ -150,7 +150,7 @@ class ProgramPrinter(PythonExpressions):
     def fail(self, failure: Failure, line: int, column: int, words: str) -> str:
         return f"{self.leave}py::fail(error, {failure.value}, {line}, {column}, {words});"
 
-    def _return(self, values: tuple[Expression, ...], pad: str) -> str:
+    def return_(self, values: tuple[Expression, ...], pad: str) -> str:
         text = ""
         for number, value in enumerate(values):
             place = f"static_cast<int64*>(results) + {number}"
@@ -159,7 +159,7 @@ class ProgramPrinter(PythonExpressions):
 
     # ---- loops --------------------------------------------------------------------------------------------------
 
-    def _range(self, loop: Range, depth: int) -> str:
+    def range_(self, loop: Range, depth: int) -> str:
         """The loop; where its indices can be shown to lie within their axes, a version without checks before it."""
         if self.careful:
             return self.loop(loop, depth)

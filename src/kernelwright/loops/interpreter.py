@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kernelwright.errors import UsageError
+from kernelwright.loops.device_text import Launch
 from kernelwright.loops.expressions import Apply, Cast, Constant, Expression, Load, Op, Select, Variable
 from kernelwright.loops.nest import Let, Local, Store
 from kernelwright.loops.program import (
@@ -49,6 +50,15 @@ def interpret(program: Program, *arguments: Any) -> tuple[Number, ...]:
     """
     if len(arguments) != len(program.arguments):
         raise UsageError(f"{program.name} takes {len(program.arguments)} arguments, not {len(arguments)}")
+    run = _started(program, arguments)
+    try:
+        run.body(program.body)
+    except _Return:
+        pass
+    return run.results
+
+
+def _started(program: Program, arguments: tuple[Any, ...]) -> "_Run":
     run = _Run(program)
     buffers, scalars = iter(program.buffers), iter(program.scalars)
     for argument, value in zip(program.arguments, arguments, strict=True):
@@ -61,11 +71,21 @@ def interpret(program: Program, *arguments: Any) -> tuple[Number, ...]:
         for axis, (size, stride) in enumerate(zip(buffer.shape, buffer.strides, strict=True)):
             run.values[str(size)] = value.shape[axis]
             run.values[str(stride)] = value.strides[axis] // value.itemsize
-    try:
-        run.body(program.body)
-    except _Return:
-        pass
-    return run.results
+    return run
+
+
+def turns(program: Program, launch: Launch, *arguments: Any) -> int:
+    """How many threads a kernel of a device's text needs for these arguments; one where it has no loops."""
+    run = _started(program, arguments)
+    total = 1
+    for command in program.body if launch.loops else ():
+        if command is launch.loops[0]:
+            break
+        if not isinstance(command, Range):
+            run.command(command)
+    for loop in launch.loops:
+        total *= len(range(int(run.value(loop.start)), int(run.value(loop.stop)), loop.step))
+    return total
 
 
 class _Run:

@@ -1,0 +1,55 @@
+// Python loops in CUDA.
+typedef signed char int8;
+typedef short int16;
+typedef int int32;
+typedef long long int64;
+typedef unsigned char uint8;
+typedef unsigned short uint16;
+typedef unsigned int uint32;
+typedef unsigned long long uint64;
+
+#define PY_INLINE static __device__ __forceinline__
+#define PY_THREAD
+
+namespace math {
+
+#define PY_CUDA1(name)                                     \
+    PY_INLINE float name(float x) { return ::name##f(x); } \
+    PY_INLINE double name(double x) { return ::name(x); }
+#define PY_CUDA2(name)                                                 \
+    PY_INLINE float name(float x, float y) { return ::name##f(x, y); } \
+    PY_INLINE double name(double x, double y) { return ::name(x, y); }
+PY_CUDA1(exp) PY_CUDA1(exp2) PY_CUDA1(log) PY_CUDA1(log2) PY_CUDA1(log10) PY_CUDA1(sqrt) PY_CUDA1(rsqrt)
+PY_CUDA1(sin) PY_CUDA1(cos) PY_CUDA1(tan) PY_CUDA1(asin) PY_CUDA1(acos) PY_CUDA1(atan)
+PY_CUDA1(sinh) PY_CUDA1(cosh) PY_CUDA1(tanh) PY_CUDA1(asinh) PY_CUDA1(acosh) PY_CUDA1(atanh)
+PY_CUDA1(floor) PY_CUDA1(ceil) PY_CUDA1(trunc)
+PY_CUDA2(atan2) PY_CUDA2(pow) PY_CUDA2(fmod) PY_CUDA2(copysign)
+PY_INLINE float round(float x) { return ::rintf(x); }
+PY_INLINE double round(double x) { return ::rint(x); }
+PY_INLINE float magnitude(float x) { return ::fabsf(x); }
+PY_INLINE double magnitude(double x) { return ::fabs(x); }
+template <class F> PY_INLINE bool isnan(F x) { return x != x; }
+template <class F> PY_INLINE bool isfinite(F x) { return x - x == 0; }
+template <class F> PY_INLINE bool isinf(F x) { return x == x && x - x != 0; }
+
+}  // namespace math
+
+namespace py {
+
+template <class T> PY_INLINE void accumulate(T* place, T x) { atomicAdd(place, x); }
+PY_INLINE void accumulate(int64* place, int64 x) { atomicAdd((uint64*)place, (uint64)x); }
+
+// Keeps the first failure: the words of KwError.
+static __device__ __noinline__ void fail(
+    int32* error, int32 kind, int32 line, int32 column, int32 argument, int32 axis, int64 index, int64 size) {
+    if (atomicExch(error + 5, 1)) return;
+    error[0] = kind;
+    error[1] = line;
+    error[2] = column;
+    error[3] = argument;
+    error[4] = axis;
+    ((int64*)error)[3] = index;
+    ((int64*)error)[4] = size;
+}
+
+}  // namespace py
