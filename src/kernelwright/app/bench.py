@@ -84,6 +84,7 @@ def bench(
                             attempts=attempts,
                             archive=store,
                             watch=progress,
+                            again=True,
                         )
             except KernelwrightError as error:  # one problem that cannot be judged here does not end a sweep
                 rows.append(BenchRow(name, _level(name), Result.UNSUPPORTED, reason=str(error)))
@@ -119,21 +120,13 @@ def list_references(source: str, levels: str, numbers: str | None) -> tuple[str,
 
 
 def finished(store: "Archive", problem: Problem, device: str, writers: "Sequence[Writer]") -> Outcome | None:
-    """The newest finished run of this problem in this very environment under this judge that asked these writers."""
-    from kernelwright.judge import JUDGE_VERSION
-    from kernelwright.targets import environment
+    """The newest finished run that asked these writers, however long it gave them."""
+    from kernelwright.search import earlier
 
-    here = environment(device).digest
-    for run in store.runs(problem=problem.digest, device=device):
-        if run.finished:
-            outcome = store.outcome(run.id)
-            verdicts = [entry.verdict for entry in outcome.entries]
-            asked = {event.writer for event in store.events(run.id) if event.kind in _ASKED}
-            if not asked.issuperset(writer.name for writer in writers):
-                continue
-            same = all(verdict.environment.digest == here and verdict.judge == JUDGE_VERSION for verdict in verdicts)
-            if verdicts and same and not outcome.interrupted:
-                return outcome
+    for outcome in earlier(problem, device, store):
+        asked = {event.writer for event in store.events(outcome.run) if event.kind in _ASKED}
+        if asked.issuperset(writer.name for writer in writers):
+            return outcome
     return None
 
 

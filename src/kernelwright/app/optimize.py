@@ -2,6 +2,7 @@
 
 import re
 import sys
+import time
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,6 +51,9 @@ def optimize(
     profiles: options.Profiles = None,
     profile_images: options.ProfileImages = None,
     executor: options.Executor = "local",
+    again: Annotated[
+        bool, typer.Option("--again", help="Search although an earlier run has tried all that these writers know.")
+    ] = False,
     misses: Annotated[
         Path | None,
         typer.Option(
@@ -93,8 +97,9 @@ def optimize(
     beside = choosing.beside(references or (), profiles or (), profile_images or ())
 
     def run(problem: Problem, store: "Archive") -> Outcome:
+        began = time.time()
         with aside(json_to), Progress(console, f"{problem.name} on {device}") as progress:
-            return search(
+            outcome = search(
                 problem,
                 device,
                 writers=chosen,
@@ -104,7 +109,12 @@ def optimize(
                 watch=progress,
                 beside=choosing.with_best(beside, problem, device, store),
                 executor=judging,
+                again=again,
             )
+        if outcome.started_at < began:
+            day = time.strftime("%d %B %Y, %H:%M", time.localtime(outcome.started_at))
+            console.print(f"searched to the end on {day}, run {outcome.run}; --again searches anew", soft_wrap=True)
+        return outcome
 
     if misses is not None:
         if not misses.is_file():

@@ -323,6 +323,8 @@ class Archive:
                 "skipped": encode(outcome.skipped),
                 "spent_s": outcome.spent_s,
                 "interrupted": outcome.interrupted,
+                "done": list(outcome.done),
+                "version": outcome.version,
             }
             rows.execute("INSERT OR IGNORE INTO run_end (run, body) VALUES (?,?)", (outcome.run, json.dumps(end)))
 
@@ -368,6 +370,7 @@ class Archive:
             best = self._entry(*end["best"][0]) if end["best"] else None
             skipped = tuple((writer, why) for writer, why in end["skipped"])
             rest = (end["reason"], skipped, row["started_at"], end["spent_s"], end["interrupted"])
+            rest = (*rest, tuple(end.get("done", ())), end.get("version", ""))
         else:
             entries = self._entries_of(run)
             best = fastest(entries)

@@ -63,3 +63,7 @@ class Outcome:
     started_at: float = 0.0
     spent_s: float = 0.0
     interrupted: bool = False
+    done: tuple[str, ...] = ()
+    """Writers that had no more ideas; all they proposed was judged."""
+    version: str = ""
+    """Of kernelwright, which searched."""

@@ -11,14 +11,16 @@ if TYPE_CHECKING:
     from kernelwright.search.conduct import search as search
     from kernelwright.search.journal import Watch as Watch
     from kernelwright.search.module import optimize as optimize
+    from kernelwright.search.settled import earlier as earlier
 
-__all__ = ["Watch", "choose_device", "choose_writers", "optimize", "parse_budget", "search"]
+__all__ = ["Watch", "choose_device", "choose_writers", "earlier", "optimize", "parse_budget", "search"]
 
 __getattr__ = lazy(
     __name__,
     {
         "Watch": "journal",
         "choose_writers": "conduct",
+        "earlier": "settled",
         "optimize": "module",
         "search": "conduct",
     },

@@ -9,6 +9,7 @@ from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from kernelwright import __version__
 from kernelwright.archive import Archive
 from kernelwright.errors import UnknownNameError
 from kernelwright.plugins import find, members
@@ -20,6 +21,7 @@ from kernelwright.search.executors import Executor
 from kernelwright.search.executors.local import LocalExecutor
 from kernelwright.search.journal import Journal, Watch, describe
 from kernelwright.search.regions import RegionsWriter, too_large
+from kernelwright.search.settled import settled
 from kernelwright.writers import Writer
 from kernelwright.writers.replay import ReplayWriter
 
@@ -74,6 +76,7 @@ class _Hunt:
     docket: Docket
     deadline: Deadline
     skipped: dict[str, str]
+    done: list[str] = field(default_factory=list)
 
 
 def search(
@@ -88,16 +91,24 @@ def search(
     watch: Watch | None = None,
     beside: Beside = Beside(),
     executor: Executor | None = None,
+    again: bool = False,
 ) -> Outcome:
     """Looks for candidates that beat the baselines on `device` and returns everything that was found.
 
     `writers` are names or members of their own; None asks all that can run here. Without an archive nothing is kept.
-    `executor`: where candidates are judged; None: on this machine.
+    `executor`: where candidates are judged; None: on this machine. What was searched to the end before, with writers
+    who would propose the same, is answered from the archive, unless `again`.
     Ctrl-C ends the writers, and the best so far is still confirmed; a second one ends at once. Raises UsageError.
     """
     plan = Plan(problem, device, choose_writers(writers), budget_s, attempts, beside)
     archive = archive or Archive(None)
     executor = executor or LocalExecutor()
+    if (
+        not again
+        and executor.name == LocalExecutor.name
+        and (before := settled(problem, device, plan.writers, archive))
+    ):
+        return before
     # Pieces are judged while the whole waits, which takes a second court: a cluster's devices are all in the first.
     if too_large(problem) and executor.name == "local" and not all(writer.baseline for writer in plan.writers):
 
@@ -184,6 +195,8 @@ def conduct(
         started_at=journal.started_at,
         spent_s=deadline.spent_s,
         interrupted=interrupted,
+        done=() if unfinished or interrupted else tuple(hunt.done),
+        version=__version__,
     )
     journal.finish(outcome)
     return outcome
@@ -284,6 +297,7 @@ async def _write(hunt: _Hunt, writer: Writer) -> None:
             beside=plan.beside,
         )
         await writer.write(task, WriterBench(hunt.docket, writer, task))
+        hunt.done.append(writer.name)
     except AttemptsSpent:
         journal.event(EventKind.NOTE, writer.name, message=f"has spent its {attempts} attempts")
     except asyncio.CancelledError:

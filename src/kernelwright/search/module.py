@@ -32,6 +32,7 @@ def optimize(
     training: bool = False,
     autocast: str | None = None,
     watch: Watch | None = None,
+    again: bool = False,
 ) -> "nn.Module":
     """A drop-in for `model` that computes the same and is faster, or `model` itself where nothing was.
 
@@ -39,7 +40,8 @@ def optimize(
     `example_inputs` is the tensor, or the tuple or list of positional arguments, of a call; `kwargs` its keyword
     arguments. They are what is timed; their shapes are the contract, and other shapes run the original. `budget`:
     "90s", "5m", "1h". `writers`: names, or members of your own. `archive`: an Archive or a path; None is the user's
-    own. `training` and `autocast` (a dtype's name) say how the module is run.
+    own. `training` and `autocast` (a dtype's name) say how the module is run. What was searched to the end before is
+    answered from the archive, unless `again`.
 
     Why the original is returned is said in a warning of the logger "kernelwright". Raises UsageError for arguments
     that make no sense, MissingError for a device that is not here.
@@ -66,7 +68,14 @@ def optimize(
     with contextlib.ExitStack() as stack:
         store = archive if isinstance(archive, Archive) else stack.enter_context(open_archive(_path(archive)))
         outcome = search(
-            problem, device, weights=weights, writers=writers, budget_s=budget_s, archive=store, watch=watch
+            problem,
+            device,
+            weights=weights,
+            writers=writers,
+            budget_s=budget_s,
+            archive=store,
+            watch=watch,
+            again=again,
         )
     if outcome.best is None:
         _log.warning("the original is returned: %s", outcome.reason)

@@ -13,6 +13,7 @@ class AlgebraWriter:
 
     name = "algebra"
     baseline = False
+    repeats = True
 
     def missing(self, target: str) -> str | None:
         return None if target == "cpu" else f"algebra writes for the CPU only, not for {target}"

@@ -16,6 +16,7 @@ class EagerWriter:
 
     name = "eager"
     baseline = True
+    repeats = True
 
     def missing(self, target: str) -> str | None:
         return None if target == "cpu" else f"PyTorch runs nothing on {target!r} here"

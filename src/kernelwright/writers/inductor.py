@@ -47,6 +47,7 @@ class InductorWriter:
 
     name = "inductor"
     baseline = True
+    repeats = True
 
     def missing(self, target: str) -> str | None:
         if target != "cpu":

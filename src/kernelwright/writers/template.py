@@ -54,6 +54,7 @@ class TemplateWriter:
 
     name = "template"
     baseline = False
+    repeats = True
 
     def missing(self, target: str) -> str | None:
         return None if target == "cpu" else f"template writes for the CPU only, not for {target}"

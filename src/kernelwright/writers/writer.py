@@ -62,7 +62,11 @@ class Bench(Protocol):
 
 
 class Writer(Protocol):
-    """Proposes candidates for a problem. One file of this room, found by its `name`."""
+    """Proposes candidates for a problem. One file of this room, found by its `name`.
+
+    It may say more of itself: `repeats` (True: it proposes the same again for the same brief, so that asking it once is
+    enough) and `attempts` (how many candidates it submits, where it speaks for many).
+    """
 
     name: str
     baseline: bool
