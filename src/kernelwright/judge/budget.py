@@ -133,23 +133,25 @@ def allowance(
     if kink is not None:
         error = torch.maximum(error, kink)
     error = torch.where(torch.isfinite(error), error, 0.0)
-    size = torch.where(torch.isfinite(value), value.abs(), 0.0)
-
     rows = row_length(value.shape)
-    by_row, sizes = error.reshape(-1, rows), size.reshape(-1, rows)
+    by_row = error.reshape(-1, rows)
     some = torch.where(by_row > 0, by_row, math.nan)
     cut = torch.nanmedian(some, dim=1, keepdim=True).values.mul_(_OUTLIER)
     typical = _root_mean_square(torch.minimum(some, cut))
-    scale = _root_mean_square(torch.where(sizes > 0, sizes, math.nan))
-    reach = torch.maximum(sizes, scale)
 
     narrow = limit.eps > torch.finfo(torch.float32).eps
     eps = _TF32_EPS if tf32 else min(limit.eps, torch.finfo(torch.float32).eps)
     order = min(reduction_length, _ALIKE) / 2 if alike else min(math.sqrt(reduction_length), LANES)
-    allowed = FACTOR * (by_row + typical) + (eps * (ULPS + order) + limit.eps * narrow) * reach
+    allowed = FACTOR * (by_row + typical) + (eps * (ULPS + order) + limit.eps * narrow) * reach(value).reshape(-1, rows)
     allowed = allowed.reshape(value.shape)
     allowed = allowed + limit.tiny
     return Allowance(value, own, allowed.clamp(max=torch.finfo(torch.float32).max).to(torch.float32))
+
+
+def reach(value: torch.Tensor) -> torch.Tensor:
+    """max(|y|, S) of each element; what is not finite counts as zero."""
+    size = torch.where(torch.isfinite(value), value.abs(), 0.0).reshape(-1, row_length(value.shape))
+    return torch.maximum(size, _root_mean_square(torch.where(size > 0, size, math.nan))).reshape(value.shape)
 
 
 def _root_mean_square(rows: torch.Tensor) -> torch.Tensor:

@@ -8,6 +8,8 @@ import torch
 from kernelwright.judge.budget import Allowance, Choice
 from kernelwright.judge.evidence import Difference
 
+_SLICE = 1 << 22
+
 
 def examine(got: torch.Tensor, wanted: Allowance) -> Difference:
     """`got` has the shape and dtype of `wanted.own`.
@@ -18,6 +20,8 @@ def examine(got: torch.Tensor, wanted: Allowance) -> Difference:
     count = got.numel()
     if count == 0:
         return Difference(count=0)
+    if count > _SLICE and wanted.choice is None:
+        return _in_slices(got, wanted)
     value, own, allowed = wanted.value, wanted.own, wanted.allowed
     if value.is_complex():
         both = torch.view_as_real(wanted.value), torch.view_as_real(own)
@@ -43,6 +47,33 @@ def examine(got: torch.Tensor, wanted: Allowance) -> Difference:
     bad = strange | lost | (close & (excess > 1.0))
     # The reference itself may overflow where the oracle does not: being as finite as the reference is then enough.
     return _report(result, value, bad, excess, allowed, undecided, int(lost.sum()), int(strange.sum()))
+
+
+def _in_slices(got: torch.Tensor, wanted: Allowance) -> Difference:
+    """The same for a large tensor, without doubles of all of it."""
+    flat = [tensor.reshape(-1) for tensor in (got, wanted.value, wanted.own, wanted.allowed)]
+    found: Difference | None = None
+    for start in range(0, got.numel(), _SLICE):
+        mine, *theirs = (tensor[start : start + _SLICE] for tensor in flat)
+        part = examine(mine, Allowance(*theirs))
+        part = replace(part, index=(start + part.index[0],))
+        found = part if found is None else _joined(found, part)
+    assert found is not None
+    return replace(found, index=_unravelled(found.index[0], got.shape))
+
+
+def _joined(one: Difference, two: Difference) -> Difference:
+    """Of two slices; the place is that of an element of another kind, else of the largest excess."""
+    shown = two if (bool(two.strange + two.lost), two.worst) > (bool(one.strange + one.lost), one.worst) else one
+    return replace(
+        shown,
+        count=one.count + two.count,
+        wrong=one.wrong + two.wrong,
+        lost=one.lost + two.lost,
+        strange=one.strange + two.strange,
+        undecided=one.undecided + two.undecided,
+        worst=max(one.worst, two.worst),
+    )
 
 
 def alike(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -105,12 +136,15 @@ def _report(
 
 def _placed(got: torch.Tensor, value: torch.Tensor, allowed: torch.Tensor, place: int, *, worst: float) -> Difference:
     """What stands at `place`, with nothing wrong."""
-    index = tuple(int(part) for part in torch.unravel_index(torch.tensor(place), got.shape)) if got.dim() else ()
     return Difference(
         count=got.numel(),
-        index=index,
+        index=_unravelled(place, got.shape),
         expected=float(value.reshape(-1)[place]),
         got=float(got.reshape(-1)[place]),
         allowed=float(allowed.reshape(-1)[place]),
         worst=worst,
     )
+
+
+def _unravelled(place: int, shape: torch.Size) -> tuple[int, ...]:
+    return tuple(int(part) for part in torch.unravel_index(torch.tensor(place), shape)) if shape else ()

@@ -9,10 +9,10 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
 
 from kernelwright import problems
 from kernelwright.graph.reference import build_reference
@@ -22,7 +22,9 @@ from kernelwright.judge.cases import told
 from kernelwright.judge.device_arena import moved
 from kernelwright.judge.oracle import Truth, ask, doubled, leaves_of, restart_noise
 from kernelwright.judge.patience import patience
+from kernelwright.judge.rows import Found, Pieces, in_rows
 from kernelwright.judge.session import Expected
+from kernelwright.problems.footprint import footprint
 from kernelwright.records import Case, Problem, unflatten
 
 _PROBES = ("nan_probe", "inf_probe")
@@ -31,6 +33,8 @@ _KINK = 2.0**-14
 _LEAST_S = 20.0
 _SLOWER = 20.0
 """Inputs of other families may take so much longer than the reference's own; beyond, they say nothing."""
+_LIGHTEST = 64
+"""What has inputs and results of less than this part of what is large is not asked what lies between them."""
 _ALIKE = ("constant", "heavy_tailed", "one_hot", "sorted")
 
 
@@ -63,6 +67,7 @@ class Reference:
         cache_bytes: int,
         limit_s: float = 300.0,
         device: str = "cpu",
+        pieces: Pieces = Pieces(),
     ) -> None:
         """`limit_s`: for one answer on its own inputs. All of it runs on `device`, where inputs and answers lie too.
         Raises ProblemError if the reference cannot be built."""
@@ -75,6 +80,7 @@ class Reference:
         self._loaded: tuple[str, int] = ("original", 0)
         self._cache: OrderedDict[str, tuple[list[torch.Tensor], Answer | None]] = OrderedDict()
         self._room, self._held = cache_bytes, 0
+        self._pieces = pieces
         self._limit_s, self._took_s = limit_s, 0.0
         self.note = ""
         """Where an answer is not float64 throughout: what was done instead, and why."""
@@ -108,33 +114,46 @@ class Reference:
         with self._lock, torch.no_grad():
             self._load(case)
             own, mutated, shares = self._as_run(leaves)
-            args, kwargs = self._call(leaves)
-            truth = self._exact(args, kwargs, 0.0)
-            moved = self._exact(args, kwargs, budget.WOBBLE)
-            kinks = self._kinks(args, kwargs, truth, leaves_of(own)[0]) if self.problem.gradients else None
-        results, template = leaves_of(own)
-        numerics = self.problem.numerics
-        wanted = allowances(
-            truth,
-            moved,
-            tuple(results),
-            tf32=numerics.tf32_conv or numerics.tf32_matmul,
-            alike=case.family in _ALIKE,
-            kinks=kinks,
-        )
+            results, template = leaves_of(own)
+            found = self._in_rows(leaves, results, case) or self._as_a_whole(leaves, results, case)
         expected = Expected(
             template,
             tuple(tuple(result.shape) for result in results),
             tuple(str(result.dtype).removeprefix("torch.") for result in results),
         )
-        self.note = self.note or truth.note
-        telling = case.family in _PROBES or all(_telling(item) for item in wanted)
-        return Answer(expected, wanted, mutated, shares, telling)
+        self.note = self.note or found.note
+        telling = case.family in _PROBES or all(_telling(item) for item in found.wanted)
+        return Answer(expected, found.wanted, mutated, shares, telling)
 
     def run(self, leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The reference as its user runs it, with the weights loaded last."""
         with self._lock, torch.no_grad():
             return leaves_of(self._as_run(leaves)[0])[0]
+
+    def _as_a_whole(self, leaves: Sequence[torch.Tensor], own: list[torch.Tensor], case: Case) -> Found:
+        truth, moved = self._exact(leaves, 0.0), self._exact(leaves, budget.WOBBLE, seed=case.seed)
+        kinks = self._kinks(leaves, truth, own) if self.problem.gradients else None
+        return Found(allowances(truth, moved, tuple(own), kinks=kinks, **self._how(case)), truth.note)
+
+    def _in_rows(self, leaves: Sequence[torch.Tensor], own: list[torch.Tensor], case: Case) -> Found | None:
+        """Only what is large, and runs in one precision: that of autocast is far from what rows grant of themselves."""
+        given = sum(leaf.nbytes for leaf in leaves) + sum(item.nbytes for item in own)
+        if self.problem.gradients or self.problem.numerics.autocast or given < self._pieces.whole_bytes // _LIGHTEST:
+            return None
+        work = given + self._largest_bytes
+        if work <= self._pieces.whole_bytes:
+            return None
+        return in_rows(leaves, own, self._exact, work, self._pieces, **self._how(case))
+
+    @cached_property
+    def _largest_bytes(self) -> int:
+        """Of the largest tensor that a call on the example's sizes makes; 0 where that is not known."""
+        cost = footprint(self.problem)
+        return cost.largest_bytes if cost else 0
+
+    def _how(self, case: Case) -> dict[str, bool]:
+        numerics = self.problem.numerics
+        return {"tf32": numerics.tf32_conv or numerics.tf32_matmul, "alike": case.family in _ALIKE}
 
     def _try(self, case: Case, leaves: list[torch.Tensor]) -> Answer | None:
         own = case.family == "nominal" and not case.sizes and case.weights == "original"
@@ -190,17 +209,16 @@ class Reference:
         mutated = frozenset(place for place, leaf in enumerate(copies) if leaf._version != versions[place])
         return result, mutated, shares
 
-    def _exact(self, args: Sequence[Any], kwargs: Mapping[str, Any], wobble: float, seed: int | None = None) -> Truth:
+    def _exact(self, leaves: Sequence[torch.Tensor], wobble: float, seed: int | None = None) -> Truth:
         """`seed`: two runs with one seed are moved alike, to opposite sides where their wobbles have opposite signs."""
         if seed is not None:
             restart_noise(seed)
         # In-place work on doubles and integers would reach the caller's tensors.
-        safe = lambda item: item.clone() if isinstance(item, torch.Tensor) else item
-        args, kwargs = tree_map(safe, (list(args), dict(kwargs)))
+        args, kwargs = self._call([leaf.clone() for leaf in leaves])
         return _unmoved(self._wide, lambda: ask(self._module, self._wide, args, kwargs, wobble))
 
     def _kinks(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], truth: Truth, own: Sequence[torch.Tensor]
+        self, leaves: Sequence[torch.Tensor], truth: Truth, own: Sequence[torch.Tensor]
     ) -> tuple[torch.Tensor | None, ...]:
         """For each gradient how far it jumps where a decision in forward (the sign of a ReLU's input, the place of a
         maximum) may fall either way; None for results.
@@ -208,7 +226,7 @@ class Reference:
         Two runs are moved to opposite sides, much further than roundings reach: where the gradient is smooth, what they
         gain and lose cancels to the second order, and a jump, which only one of them takes, stays."""
         size = max(_KINK, 8 * max((torch.finfo(item.dtype).eps for item in own if item.is_floating_point()), default=0))
-        sides = [self._exact(args, kwargs, size, seed=1), self._exact(args, kwargs, -size, seed=1)]
+        sides = [self._exact(leaves, size, seed=1), self._exact(leaves, -size, seed=1)]
         first = len(own) - len(self.problem.gradients)
         return tuple(
             (one + other - 2 * value).abs() if place >= first else None
@@ -248,7 +266,7 @@ def _telling(item: Allowance) -> bool:
         return True
     if item.choice is None and item.undecided > 0.5:
         return False
-    return not value.is_floating_point() or float(torch.isfinite(value).double().mean()) > 0.5
+    return not value.is_floating_point() or 2 * int(torch.isfinite(value).sum()) > value.numel()
 
 
 def _memory(tensor: torch.Tensor) -> int:

@@ -1,0 +1,158 @@
+"""The oracle in pieces, where a problem is large: along the first dimension of inputs and results, if its rows are
+shown to be independent of one another.
+
+Shown, for each case anew, and not assumed: in float64 two groups of rows give together what each gives alone; and every
+row of the whole result, which the reference computes at once as its user runs it, lies within the budget of what the
+oracle finds for that row's piece (a batch norm in training, or a maximum over the batch, does not). Where it is not
+shown the oracle runs as a whole.
+
+Where time runs out, rows are sampled: those that are left are held to the reference as it runs, within twice what the
+sampled ones were granted, and the answer's note says so.
+"""
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from kernelwright.judge.budget import WOBBLE, Allowance, allowance, reach
+from kernelwright.judge.examination import examine
+from kernelwright.judge.oracle import Truth
+
+Exact = Callable[[Sequence[torch.Tensor], float], Truth]
+"""The oracle for some rows, moved by so much."""
+
+_AGREE = 1e-9
+_LOOSENED = 2.0
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """When the oracle runs in pieces, and how large they are."""
+
+    whole_bytes: int = 32 << 20
+    """Inputs, results and the largest tensor between them, up to which it runs as a whole."""
+    piece_bytes: int = 4 << 20
+    exact_s: float = 30.0
+    """After so long the rest of an answer's rows is no longer asked for."""
+    fewest: int = 4
+    """Pieces that are asked for in any case."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """An answer in pieces."""
+
+    wanted: tuple[Allowance, ...]
+    note: str = ""
+
+
+def in_rows(
+    leaves: Sequence[torch.Tensor],
+    own: Sequence[torch.Tensor],
+    exact: Exact,
+    work_bytes: int,
+    pieces: Pieces,
+    **how: bool,
+) -> Found | None:
+    """The answer for `leaves`, to which the reference itself says `own`; None where rows are not independent. `how`: as
+    for budget.allowance."""
+    count = own[0].shape[0] if own and own[0].dim() else 0
+    if count < 2 or not all(item.dim() and item.shape[0] == count and not item.is_complex() for item in own):
+        return None
+    each = max(1, pieces.piece_bytes * count // max(work_bytes, 1))
+    split = next((split for split in _splits(leaves, count) if _independent(leaves, split, count, each, exact)), None)
+    if split is None:
+        return None
+    filled = [
+        Allowance(torch.empty(item.shape, dtype=_wide(item)), item, torch.empty(item.shape, dtype=torch.float32))
+        for item in own
+    ]
+    widest = [0.0] * len(own)
+    starts = list(range(0, count, each))
+    random.shuffle(starts)
+    until = time.monotonic() + pieces.exact_s
+    note, done = "", 0
+    for start in starts:
+        if done >= pieces.fewest and time.monotonic() > until:
+            break
+        done += 1
+        span = slice(start, min(start + each, count))
+        rows = _rows(leaves, split, span)
+        truth, moved = exact(rows, 0.0), exact(rows, WOBBLE)
+        note = note or truth.note
+        if any(item is not None for item in truth.selections):
+            return None
+        for place, (whole, value, shaken) in enumerate(zip(filled, truth.outputs, moved.outputs, strict=True)):
+            mine = whole.own[span]
+            # What the rows grant of themselves, without the reference's own error: that must not hide a dependence.
+            alone = allowance(value, shaken, value.to(mine.dtype), truth.reduction_length, **how)
+            if value.shape != mine.shape or examine(mine, alone).wrong:
+                return None
+            made = allowance(value, shaken, mine, truth.reduction_length, **how)
+            whole.value[span], whole.allowed[span] = made.value, made.allowed
+            if value.is_floating_point() and value.numel():
+                share = (made.allowed / reach(made.value).clamp_min(torch.finfo(mine.dtype).tiny)).nan_to_num(0, 0, 0)
+                widest[place] = max(widest[place], float(share.max()))
+    for start in starts[done:]:
+        span = slice(start, min(start + each, count))
+        for whole, share in zip(filled, widest, strict=True):
+            value = whole.own[span].to(whole.value.dtype)
+            whole.value[span] = value
+            grant = _LOOSENED * share * reach(value) if value.is_floating_point() else torch.zeros(value.shape)
+            whole.allowed[span] = grant + torch.finfo(torch.float32).tiny
+    if done < len(starts):
+        asked = sum(min(start + each, count) - start for start in starts[:done])
+        sampled = (
+            f"the oracle was asked for {asked} of {count} rows, drawn at random; the others are held to the reference "
+            "as it runs"
+        )
+        note = f"{sampled}; {note}" if note else sampled
+    return Found(tuple(filled), note)
+
+
+def _splits(leaves: Sequence[torch.Tensor], count: int) -> list[tuple[int, ...]]:
+    """Which inputs may have the rows: all of that length, else the first alone (the factors of a square product)."""
+    fitting = tuple(place for place, leaf in enumerate(leaves) if leaf.dim() and leaf.shape[0] == count)
+    return [fitting, fitting[:1]] if len(fitting) > 1 else [fitting] if fitting else []
+
+
+def _independent(leaves: Sequence[torch.Tensor], split: tuple[int, ...], count: int, each: int, exact: Exact) -> bool:
+    """Whether two groups of rows give together what each gives alone."""
+    few = max(1, min(each // 2, count // 4))
+    first = random.randrange(count - 2 * few + 1)
+    second = random.randrange(first + few, count - few + 1)
+    groups = [_rows(leaves, split, slice(start, start + few)) for start in (first, second)]
+    both = [
+        torch.cat([one, two]) if place in split else one for place, (one, two) in enumerate(zip(*groups, strict=True))
+    ]
+    try:
+        joint = exact(both, 0.0).outputs
+        apart = [exact(group, 0.0).outputs for group in groups]
+    except Exception:  # the user's code may be written for one length alone, and say so in any way
+        return False
+    return all(
+        len(one) == len(two) == few and _agree(whole, torch.cat([one, two]))
+        for whole, one, two in zip(joint, *apart, strict=True)
+        if whole.dim()
+    )
+
+
+def _agree(whole: torch.Tensor, parts: torch.Tensor) -> bool:
+    if whole.shape != parts.shape:
+        return False
+    if not whole.is_floating_point():
+        return torch.equal(whole, parts)
+    finite = whole.abs().nan_to_num(0, 0, 0)
+    scale = float(finite.max()) if finite.numel() else 0.0
+    return torch.allclose(whole, parts, rtol=_AGREE, atol=_AGREE * _AGREE * scale, equal_nan=True)
+
+
+def _rows(leaves: Sequence[torch.Tensor], split: tuple[int, ...], span: slice) -> list[torch.Tensor]:
+    return [leaf[span] if place in split else leaf for place, leaf in enumerate(leaves)]
+
+
+def _wide(item: torch.Tensor) -> torch.dtype:
+    return torch.float64 if item.is_floating_point() else item.dtype
