@@ -86,6 +86,12 @@ def test_a_bundle_is_judged_again(call, net: Path, tmp_path: Path, monkeypatch: 
         assert held.read("artifact/sources/model.py").decode() == mine.read_text()
     code, out, err = call("judge", "--replay", str(bundle), "--target", "null", "--baselines", "")
     assert code == 0 and "the bundle says PASSED" in out, err
+    verdict = json.loads(zipfile.ZipFile(bundle).read("artifact/artifact.json"))["verdict"]
+    families = {case["family"] for case in verdict["cases"]}
+    assert {"nominal", "signed", "sorted"} <= families and all(case["seed"] for case in verdict["cases"])
+    assert f"on the bundle's own {len(verdict['cases'])} cases it is PASSED" in out
+    code, out, err = call("judge", "--replay", str(bundle), "--target", "null", "--baselines", "", "--json", "-")
+    assert json.loads(out)["replayed"] == {"cases": len(verdict["cases"]), "status": "PASSED", "reason": ""}
     monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path / "elsewhere"))
     code, _, err = call("judge", "--replay", str(bundle), "--target", "null", "--baselines", "")
     assert code == 2 and "--trust" in err

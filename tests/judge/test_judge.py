@@ -116,6 +116,20 @@ def test_a_candidate_is_timed_beside_what_is_held_and_confirmed(judge: Judge, pr
     assert any("addmm" in name for name, _ in sure.ledger[:3]), sure.ledger
 
 
+def test_an_earlier_verdicts_cases_are_asked_again(judge: Judge, problem: Problem) -> None:
+    first = judge.submit(eager(problem))
+    seeds = {case.seed for case in first.cases}
+    assert len(first.cases) > 15 and first.cases[0].family == "nominal" and len(seeds) >= 4
+    assert {"scaled", "permuted"} <= {case.weights for case in first.cases}
+    wrong = variant(problem, "torch.tanh(self.inner(x))", "torch.tanh(self.inner(x)) * (1 if x.max() < 500 else 2)")
+    failed = judge.submit(wrong)
+    assert failed.status is Status.WRONG_VALUES and failed.cases[-1].family in failed.reason
+    with Judge(problem, "cpu", settings=SETTINGS, gate=Gate(None)) as other:
+        again = other.again(eager(problem), first.cases)
+        assert again.status is Status.PASSED and again.cases == first.cases and again.timing is None
+        assert other.again(wrong, failed.cases).reason == failed.reason
+
+
 def test_the_floor_is_plausible_and_stands_for_a_minute(judge: Judge) -> None:
     floor = judge.noise_floor
     assert 0.01 <= floor <= QUIET and judge.unrest >= 0.01

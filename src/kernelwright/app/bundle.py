@@ -1,10 +1,11 @@
 """A verdict to hand on: what it rests on in one zip file, from which anyone can have it judged again.
 
     artifact/...       the deployed kernel's form (deploy/artifact.py): sources, reference, verdict with all samples,
-                       findings, facts of the machine, versions
+                       findings, cases with their seeds, facts of the machine, versions
     not_checked.txt    what the verdict does not say
 
-The secret cases are not in it: whoever judges again draws new ones, which nobody has met.
+The cases are no secret any more: the judge that drew them has ended. Whoever judges again draws the same inputs, and
+then new ones, which nobody has met.
 """
 
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from kernelwright.deploy.artifact import read_artifact, save_artifact
 from kernelwright.errors import ArtifactError, UsageError
+from kernelwright.judge.cases import FAMILIES, PROBES, floating
 from kernelwright.records import Entry, Problem, Verdict
 
 _LARGEST = 64 << 20
@@ -66,10 +68,26 @@ def unchecked(problem: Problem, verdict: Verdict) -> tuple[str, ...]:
     said = [
         "second derivatives, and gradients at NaN and infinities" if problem.gradients else "gradients",
         "changes that a module in training makes to its buffers",
-        "inputs beyond the families and the ranges that docs/judge.md lists",
+        "inputs beyond the families and the ranges that docs/judge.md lists, and other draws of those",
+        "weights other than the reference's own, these by channel scaled and permuted, and back",
+        "timed calls other than the few that were drawn and verified",
+        "other dtypes, devices and versions than the verdict's environment names",
         "whether the kernel behaves otherwise at another time, on another machine, or called by several threads",
+        "what it does to operators that run beside it or after it, beyond what surroundings and neighbours found",
         "whether the text does anything else than what was measured: read it",
     ]
+    met = {case.family for case in verdict.cases}
+    missing = [family for family in (*FAMILIES, *PROBES) if family not in met] if floating(problem) else []
+    if missing:
+        said.append(f"inputs {', '.join(missing)}: left out, not reached, or the reference has no answer for them")
+    for what, seen in (
+        ("changed weights", any(case.weights != "original" for case in verdict.cases)),
+        ("other layouts than contiguous", any(case.layout != "contiguous" for case in verdict.cases)),
+    ):
+        if not seen:
+            said.append(f"{what}: none was tried")
+    if verdict.timing is None:
+        said.append("the time: nothing was timed")
     if not problem.dynamic:
         said.append("other sizes than those of the problem's own inputs: its shapes are fixed")
     if not verdict.confirmed:

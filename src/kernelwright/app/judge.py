@@ -88,11 +88,12 @@ def judge(
 
     The JSON: status, stage, confirmed, findings [check, ok, weight, message, numbers], timing {median_us, quartiles_us,
     samples_us, method, cold_cache, resolution_us}, comparisons [baseline, median_us, speedup, interval], labels, log.
+    With --replay also replayed {cases, status, reason}: what became of it on the very inputs of the bundle.
     With --survey: degenerate, sentence, left_out (cases not asked, the time was up), impostors [name, passes, fails]:
     the families of inputs that tell an answer from one that never looked, and those that do not.
     """
     from kernelwright.archive import Archive
-    from kernelwright.judge import differentiated, differentiating
+    from kernelwright.judge import Judge, differentiated, differentiating
     from kernelwright.judge.patience import patience
     from kernelwright.problems import load
     from kernelwright.report import verdict_json
@@ -102,9 +103,13 @@ def judge(
     device, budget_s = choose_device(target), parse_budget(budget)
     stock = [writer for writer in choose_writers(options.names(baselines)) if writer.baseline]
     before: Verdict | None = None
+    replayed: Verdict | None = None
     if replay is not None:
         loaded, entry = bundle.read(replay, trust=trust)
         given, before = entry.candidate, entry.verdict
+        if before.cases:
+            with aside(json_to), Judge(loaded, device) as judge_again:
+                replayed = judge_again.again(given, before.cases)
     else:
         if problem is None:
             raise typer.BadParameter("Missing argument 'PROBLEM'.")
@@ -135,10 +140,22 @@ def judge(
     _show(entry, console)
     if before is not None:
         console.print(f"the bundle says {before.status.value}, judged by version {before.judge}", soft_wrap=True)
+    if before is not None and replayed is not None:
+        why = f": {replayed.reason}" if replayed.reason else ""
+        console.print(
+            f"on the bundle's own {len(before.cases)} cases it is {replayed.status.value}{why}", soft_wrap=True
+        )
     if bundle_to is not None:
         bundle.write(bundle_to, loaded, entry)
-    write_json(verdict_json(entry.verdict), json_to)
-    if entry.verdict.status is not Status.PASSED:
+    told = verdict_json(entry.verdict)
+    if replayed is not None:
+        told["replayed"] = {
+            "cases": len(replayed.cases),
+            "status": replayed.status.value,
+            "reason": replayed.reason,
+        }
+    write_json(told, json_to)
+    if entry.verdict.status is not Status.PASSED or (replayed and replayed.status is not Status.PASSED):
         raise typer.Exit(1)
 
 

@@ -31,6 +31,8 @@ class Hearing:
     session: Steps
     evidence: Evidence = field(default_factory=Evidence)
     prepare_us: float | None = None
+    cases: tuple[Case, ...] = ()
+    """Those that had an answer, in the order in which they were asked."""
     _loaded: Case | None = None
 
     def start(self) -> None:
@@ -59,6 +61,7 @@ class Hearing:
         leaves, answer = self.reference.ask(case, keep=keep)
         if answer is None:
             return
+        self.cases += (case,)
         run = self.session.run(leaves, answer.expected)
         if run.failure is not None:
             self._failed(case, run.failure)

@@ -160,6 +160,10 @@ class Judge:
         )
         return self._decide(candidate, plan, 0, Stage.CONFIRM, extent)
 
+    def again(self, candidate: Candidate, cases: Sequence[Case]) -> Verdict:
+        """Builds and verifies `candidate` on just these cases, as an earlier verdict names them; nothing is timed."""
+        return self._decide(candidate, cases, 0, Stage.VERIFY, None)
+
     def hold(self, candidate: Candidate) -> None:
         """Keeps a baseline that passed warm, so that later candidates are timed beside it."""
         with self._lock:
@@ -300,7 +304,9 @@ class Judge:
             hearing.evidence = replace(hearing.evidence, failure=(Status.UNSUPPORTED, message))
             raise Rejected
 
-    def _decide(self, candidate: Candidate, plan: Sequence[Case], pooled: int, goal: Stage, extent: _Extent) -> Verdict:
+    def _decide(
+        self, candidate: Candidate, plan: Sequence[Case], pooled: int, goal: Stage, extent: _Extent | None
+    ) -> Verdict:
         began = time.monotonic()
         if self.device == "null" or self.problem.gradients:
             # Nothing is proven there, and its session compares inputs by value, which NaN never equals. Of a gradient
@@ -322,7 +328,7 @@ class Judge:
                 for place, case in enumerate(plan):
                     stage = Stage.SCREEN if place == 0 else Stage.VERIFY
                     hearing.hear(case, repeat=place == 0, keep=place < pooled)
-            if self._timed:
+            if self._timed and extent is not None:
                 stage = goal
                 comparisons = self._time(hearing, extent)
             with self.gate.busy():
@@ -463,6 +469,7 @@ class Judge:
             peak_memory_bytes=hearing.session.peak_memory_bytes,
             native=self._native,
             labels=tuple(labels),
+            cases=hearing.cases,
             judge=JUDGE_VERSION,
             decided_at=time.time(),
             cost_s=time.monotonic() - began,

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from kernelwright.records.digest import digest
 from kernelwright.records.facts import Environment
+from kernelwright.records.problem import Case
 
 
 class Status(Enum):
@@ -140,6 +141,9 @@ class Verdict:
     """False on a host that stands in for the device: such a verdict never has a timing."""
     labels: tuple[str, ...] = ()
     """"fixed shape", "algorithmic", "degenerate problem": what a table must say beside a speedup."""
+    cases: tuple[Case, ...] = ()
+    """The inputs it was asked for, in order: a case and the problem's text draw the same ones anywhere. They are for
+    who judges again (Judge.again); writers are told findings, which name no seed."""
     judge: str = ""
     """Version of the judge's rules."""
     decided_at: float = 0.0
