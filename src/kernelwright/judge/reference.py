@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ import torch
 from kernelwright import problems
 from kernelwright.graph.reference import build_reference
 from kernelwright.judge import budget
-from kernelwright.judge.budget import Allowance, allowances
+from kernelwright.judge.budget import Allowance, allowance, allowances
 from kernelwright.judge.cases import told
 from kernelwright.judge.device_arena import moved
 from kernelwright.judge.oracle import Truth, ask, doubled, leaves_of, restart_noise
@@ -133,7 +133,8 @@ class Reference:
     def _as_a_whole(self, leaves: Sequence[torch.Tensor], own: list[torch.Tensor], case: Case) -> Found:
         truth, moved = self._exact(leaves, 0.0), self._exact(leaves, budget.WOBBLE, seed=case.seed)
         kinks = self._kinks(leaves, truth, own) if self.problem.gradients else None
-        return Found(allowances(truth, moved, tuple(own), kinks=kinks, **self._how(case)), truth.note)
+        tf32, alike = self._conditions(case)
+        return Found(allowances(truth, moved, tuple(own), tf32=tf32, alike=alike, kinks=kinks), truth.note)
 
     def _in_rows(self, leaves: Sequence[torch.Tensor], own: list[torch.Tensor], case: Case) -> Found | None:
         """Only what is large, and runs in one precision: that of autocast is far from what rows grant of themselves."""
@@ -143,7 +144,9 @@ class Reference:
         work = given + self._largest_bytes
         if work <= self._pieces.whole_bytes:
             return None
-        return in_rows(leaves, own, self._exact, work, self._pieces, **self._how(case))
+        tf32, alike = self._conditions(case)
+        grant = partial(allowance, tf32=tf32, alike=alike)
+        return in_rows(leaves, own, self._exact, grant, work_bytes=work, pieces=self._pieces)
 
     @cached_property
     def _largest_bytes(self) -> int:
@@ -151,9 +154,10 @@ class Reference:
         cost = footprint(self.problem)
         return cost.largest_bytes if cost else 0
 
-    def _how(self, case: Case) -> dict[str, bool]:
+    def _conditions(self, case: Case) -> tuple[bool, bool]:
+        """Whether sums of products may run in TF32, and whether many addends are about equal."""
         numerics = self.problem.numerics
-        return {"tf32": numerics.tf32_conv or numerics.tf32_matmul, "alike": case.family in _ALIKE}
+        return numerics.tf32_conv or numerics.tf32_matmul, case.family in _ALIKE
 
     def _try(self, case: Case, leaves: list[torch.Tensor]) -> Answer | None:
         own = case.family == "nominal" and not case.sizes and case.weights == "original"

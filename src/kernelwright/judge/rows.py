@@ -17,12 +17,14 @@ from dataclasses import dataclass
 
 import torch
 
-from kernelwright.judge.budget import WOBBLE, Allowance, allowance, reach
+from kernelwright.judge.budget import WOBBLE, Allowance, reach
 from kernelwright.judge.examination import examine
 from kernelwright.judge.oracle import Truth
 
 Exact = Callable[[Sequence[torch.Tensor], float], Truth]
 """The oracle for some rows, moved by so much."""
+Grant = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, int], Allowance]
+"""budget.allowance under the problem's conditions."""
 
 _AGREE = 1e-9
 _LOOSENED = 2.0
@@ -53,12 +55,12 @@ def in_rows(
     leaves: Sequence[torch.Tensor],
     own: Sequence[torch.Tensor],
     exact: Exact,
+    grant: Grant,
+    *,
     work_bytes: int,
     pieces: Pieces,
-    **how: bool,
 ) -> Found | None:
-    """The answer for `leaves`, to which the reference itself says `own`; None where rows are not independent. `how`: as
-    for budget.allowance."""
+    """The answer for `leaves`, to which the reference itself says `own`; None where rows are not independent."""
     count = own[0].shape[0] if own and own[0].dim() else 0
     if count < 2 or not all(item.dim() and item.shape[0] == count and not item.is_complex() for item in own):
         return None
@@ -88,10 +90,10 @@ def in_rows(
         for place, (whole, value, shaken) in enumerate(zip(filled, truth.outputs, moved.outputs, strict=True)):
             mine = whole.own[span]
             # What the rows grant of themselves, without the reference's own error: that must not hide a dependence.
-            alone = allowance(value, shaken, value.to(mine.dtype), truth.reduction_length, **how)
+            alone = grant(value, shaken, value.to(mine.dtype), truth.reduction_length)
             if value.shape != mine.shape or examine(mine, alone).wrong:
                 return None
-            made = allowance(value, shaken, mine, truth.reduction_length, **how)
+            made = grant(value, shaken, mine, truth.reduction_length)
             whole.value[span], whole.allowed[span] = made.value, made.allowed
             if value.is_floating_point() and value.numel():
                 share = (made.allowed / reach(made.value).clamp_min(torch.finfo(mine.dtype).tiny)).nan_to_num(0, 0, 0)
@@ -101,8 +103,8 @@ def in_rows(
         for whole, share in zip(filled, widest, strict=True):
             value = whole.own[span].to(whole.value.dtype)
             whole.value[span] = value
-            grant = _LOOSENED * share * reach(value) if value.is_floating_point() else torch.zeros(value.shape)
-            whole.allowed[span] = grant + torch.finfo(torch.float32).tiny
+            loose = _LOOSENED * share * reach(value) if value.is_floating_point() else torch.zeros(value.shape)
+            whole.allowed[span] = loose + torch.finfo(torch.float32).tiny
     if done < len(starts):
         asked = sum(min(start + each, count) - start for start in starts[:done])
         sampled = (
