@@ -53,7 +53,7 @@ INDEPENDENT = (
 DEPENDENT = (
     "return torch.softmax(self.inner(x) + y, 0)",
     "return x - x.mean(0)",
-    "return x * (2.0 if y.abs().max() > 3.0 else 1.0)",  # which few rows alone decide otherwise
+    "return x * (2.0 if x.abs().max() > 3.0 else 1.0)",  # which few rows alone decide otherwise
     "return x.view(32, 4, 8) * 2",  # written for one length
     "return x.flip(0)",
     "return (x * y).sum()",
@@ -72,9 +72,12 @@ def both(problem: Problem, case: Case, monkeypatch: pytest.MonkeyPatch):
     reference = Reference(problem, None, 0, pieces=SMALL)
     lengths: list[int] = []
     exact = reference._exact
-    monkeypatch.setattr(
-        reference, "_exact", lambda leaves, *rest: (lengths.append(len(leaves[0])), exact(leaves, *rest))[1]
-    )
+
+    def count(leaves: list[torch.Tensor], wobble: float, seed: int | None = None):
+        lengths.append(len(leaves[0]))
+        return exact(leaves, wobble, seed)
+
+    monkeypatch.setattr(reference, "_exact", count)
     pieces = reference.ask(case)[1]
     assert whole is not None and pieces is not None
     return whole, pieces, lengths, reference

@@ -54,8 +54,8 @@ def _in_slices(got: torch.Tensor, wanted: Allowance) -> Difference:
     flat = [tensor.reshape(-1) for tensor in (got, wanted.value, wanted.own, wanted.allowed)]
     found: Difference | None = None
     for start in range(0, got.numel(), _SLICE):
-        mine, *theirs = (tensor[start : start + _SLICE] for tensor in flat)
-        part = examine(mine, Allowance(*theirs))
+        mine, value, own, allowed = (tensor[start : start + _SLICE] for tensor in flat)
+        part = examine(mine, Allowance(value, own, allowed))
         part = replace(part, index=(start + part.index[0],))
         found = part if found is None else _joined(found, part)
     assert found is not None
