@@ -131,10 +131,10 @@ class Reference:
             return leaves_of(self._as_run(leaves)[0])[0]
 
     def _as_a_whole(self, leaves: Sequence[torch.Tensor], own: list[torch.Tensor], case: Case) -> Found:
-        truth, moved = self._exact(leaves, 0.0), self._exact(leaves, budget.WOBBLE, seed=case.seed)
+        truth, shaken = self._exact(leaves, 0.0), self._exact(leaves, budget.WOBBLE, seed=case.seed)
         kinks = self._kinks(leaves, truth, own) if self.problem.gradients else None
         tf32, alike = self._conditions(case)
-        return Found(allowances(truth, moved, tuple(own), tf32=tf32, alike=alike, kinks=kinks), truth.note)
+        return Found(allowances(truth, shaken, tuple(own), tf32=tf32, alike=alike, kinks=kinks), truth.note)
 
     def _in_rows(self, leaves: Sequence[torch.Tensor], own: list[torch.Tensor], case: Case) -> Found | None:
         """Only what is large, and runs in one precision: that of autocast is far from what rows grant of themselves."""

@@ -69,7 +69,11 @@ def in_rows(
     if split is None:
         return None
     filled = [
-        Allowance(torch.empty(item.shape, dtype=_wide(item)), item, torch.empty(item.shape, dtype=torch.float32))
+        Allowance(
+            torch.empty(item.shape, dtype=_wide(item), device=item.device),
+            item,
+            torch.empty(item.shape, dtype=torch.float32, device=item.device),
+        )
         for item in own
     ]
     widest = [0.0] * len(own)
@@ -103,7 +107,11 @@ def in_rows(
         for whole, share in zip(filled, widest, strict=True):
             value = whole.own[span].to(whole.value.dtype)
             whole.value[span] = value
-            loose = _LOOSENED * share * reach(value) if value.is_floating_point() else torch.zeros(value.shape)
+            loose = (
+                _LOOSENED * share * reach(value)
+                if value.is_floating_point()
+                else torch.zeros_like(value, dtype=torch.float32)
+            )
             whole.allowed[span] = loose + torch.finfo(torch.float32).tiny
     if done < len(starts):
         asked = sum(min(start + each, count) - start for start in starts[:done])
