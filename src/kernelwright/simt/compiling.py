@@ -51,9 +51,9 @@ _NO_COPIES = tuple(
     for option in ("-disable-tail-duplicate", "-disable-early-taildup", "-tail-dup-placement=false")
     for word in ("-mllvm", option)
 )
-_BEFORE_CUTTING = ("-fno-vectorize", "-fno-slp-vectorize")
-"""Vector code is made of loops over lanes, once there are some."""
-_PASSES = ("assembly", "compiling", "control_flow", "layout", "matrices", "pieces", "regions")
+_BEFORE_CUTTING = ("-fno-vectorize", "-fno-slp-vectorize", "-mllvm", "-sink-common-insts=false")
+"""Vector code is made of loops over lanes, once there are some; loads of neighbours stay together for it."""
+_PASSES = ("assembly", "compiling", "control_flow", "layout", "matrices", "pieces", "regions", "steps")
 """The files here that decide what code is made."""
 _RUNTIME_FLAGS = ("-fomit-frame-pointer", "-fno-strict-aliasing", "-w")
 

@@ -225,6 +225,25 @@ class Pieces:
                     begins[n], changed = now, True
         return begins
 
+    def sources(self, name: str) -> set[str]:
+        """What the value of `name` comes from: the thread's own numbers by name, and "memory" for all else."""
+        found: set[str] = set()
+        work, seen = [name], set[str]()
+        while work:
+            one = work.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            if own := re.fullmatch(r"%simt\.(lane|index|first|x|y|z)", one):
+                found.add(own[1])
+            elif one in self.same:
+                work += NAME.findall(self.same[one].body)
+            elif one in self._lines and self._lines[one].word not in ("load", "phi", "call"):
+                work += NAME.findall(self._lines[one].body)
+            elif one in self._lines or one in ("%simt.group", "%simt.launch"):
+                found.add("memory")
+        return found
+
     # What is kept
 
     def _placed(self) -> dict[str, tuple[int, str]]:

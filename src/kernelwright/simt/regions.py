@@ -11,19 +11,17 @@ no lane needs what another one wrote, since they would have had to wait for it. 
 
 import re
 from collections.abc import Iterable, Iterator
-from string import Template
 
 from kernelwright.simt import assembly
 from kernelwright.simt.control_flow import NAME, Line, NotUnderstood
 from kernelwright.simt.layout import Types
 from kernelwright.simt.pieces import Pieces
+from kernelwright.simt.steps import PARAMETERS, step
 
 _BODY = re.compile(r"@simt_run_fibers\(ptr [^,]*, ptr [^,]*, ptr (?:\w+ )*(@[\w.$-]+)\)")
-_PARAMETERS = (
-    "ptr noalias %simt.group, ptr noalias %simt.launch, ptr noalias %simt.simd, ptr noalias %simt.kept, "
-    "i32 %simt.lane, i32 %simt.index, i32 %simt.first, i32 %simt.x, i32 %simt.y, i32 %simt.z"
-)
-_THREADS = 1024
+_BRANCH = re.compile(r"br i1 (%[\w.-]+), label (%\S+), label (?!\2$)")
+_HARMLESS = re.compile(r"load (?!volatile|atomic)|(?:tail )?call .*@llvm\.(?:fma|fabs|[us](?:min|max)|threadlocal)\b")
+_FEW_ACCESSES = 3
 _MOST_LINES = 60_000
 """Regions share code: many waits in one loop that many branches leave would grow without end."""
 
@@ -48,64 +46,6 @@ attributes #9002 = { noinline }
 !90000 = distinct !{}
 !90001 = !{!"llvm.loop.parallel_accesses", !90000}
 """
-
-_STEP = Template("""
-define internal void $name(ptr noalias %simt.group, ptr noalias %simt.launch, ptr noalias %simt.simd, \
-ptr noalias %simt.kept, i64 %lanes, i1 zeroext %whole) $attributes {
-begin:
-  %first.at = getelementptr inbounds nuw i8, ptr %simt.simd, i64 $first
-  %first = load i32, ptr %first.at
-  br i1 %whole, label %all.begin, label %some.begin
-all.begin:
-  %x.at = getelementptr inbounds nuw i8, ptr %simt.simd, i64 $x
-  %y.at = getelementptr inbounds nuw i8, ptr %simt.simd, i64 $y
-  %z.at = getelementptr inbounds nuw i8, ptr %simt.simd, i64 $z
-  %x = load i32, ptr %x.at
-  %y = load i32, ptr %y.at
-  %z = load i32, ptr %z.at
-  $meet_all
-  br label %all
-all:
-  %all.wide = phi i64 [ 0, %all.begin ], [ %all.next, %all ]
-  %all.lane = trunc nuw nsw i64 %all.wide to i32
-  %all.index = add nuw nsw i32 %first, %all.lane
-  %all.x = add nuw nsw i32 %x, %all.lane
-  %all.state = call i16 $region, i32 %all.lane, i32 %all.index, i32 %first, \
-i32 %all.x, i32 %y, i32 %z) #9001, !llvm.access.group !90000
-  %all.state.at = getelementptr inbounds nuw i16, ptr %simt.simd, i64 %all.wide
-  store i16 %all.state, ptr %all.state.at, !llvm.access.group !90000
-  %all.next = add nuw nsw i64 %all.wide, 1
-  %all.done = icmp eq i64 %all.next, $width
-  br i1 %all.done, label %end, label %all, !llvm.loop $loop
-some.begin:
-  $meet_some
-  br label %some
-some:
-  %some.rest = phi i64 [ %lanes, %some.begin ], [ %some.next, %some ]
-  %some.lane.wide = call i64 @llvm.cttz.i64(i64 %some.rest, i1 true)
-  %some.lane = trunc nuw nsw i64 %some.lane.wide to i32
-  %some.index = add nuw nsw i32 %first, %some.lane
-  %some.wide = zext nneg i32 %some.index to i64
-  %some.x.at = getelementptr inbounds nuw [$threads x i32], ptr %simt.group, i64 0, i64 %some.wide
-  %some.y.at = getelementptr inbounds nuw [$threads x i32], ptr %simt.group, i64 1, i64 %some.wide
-  %some.z.at = getelementptr inbounds nuw [$threads x i32], ptr %simt.group, i64 2, i64 %some.wide
-  %some.x = load i32, ptr %some.x.at
-  %some.y = load i32, ptr %some.y.at
-  %some.z = load i32, ptr %some.z.at
-  %some.state = call i16 $region, i32 %some.lane, i32 %some.index, i32 %first, \
-i32 %some.x, i32 %some.y, i32 %some.z) #9002
-  %some.state.at = getelementptr inbounds nuw i16, ptr %simt.simd, i64 %some.lane.wide
-  store i16 %some.state, ptr %some.state.at
-  %some.less = sub i64 %some.rest, 1
-  %some.next = and i64 %some.rest, %some.less
-  %some.done = icmp eq i64 %some.next, 0
-  br i1 %some.done, label %end, label %some
-end:
-  ret void
-}
-$loop = distinct !{$loop, !90001}
-""")
-"""`whole`: all lanes of a SIMD group whose threads stand in a row."""
 
 
 def _cut(text: str, index: int, width: int, calls: dict[str, frozenset[str]]) -> str:
@@ -142,8 +82,12 @@ class _Writer:
     def text(self) -> str:
         made, steps = [], []
         for state, start in enumerate([0, *(self._of.pieces[n].after or 0 for n in self._of.waits)]):
+            decided = self._decided(start)
             made += self._region(state, start)
-            made += self._step(state)
+            if decided:
+                made += self._decision(state, start)
+                made += self._region(state, start, decided=True)
+            made += self._step(state, decided)
             steps.append(f"ptr @simt.step.{self._of.index}.{state}")
             if len(made) > _MOST_LINES:
                 raise NotUnderstood("too many regions")
@@ -160,7 +104,42 @@ class _Writer:
             ]
         )
 
-    def _region(self, state: int, start: int) -> list[str]:
+    def _decided(self, start: int) -> bool:
+        """Whether a region begins with a branch that all lanes may well take alike, as those at an edge of the data.
+
+        Then one loop for each way has no branch left there, and may be better code. Not worth it for a few accesses,
+        nor where lanes are told apart by their number alone.
+        """
+        *lines, last = self._of.pieces[start].lines or [None]
+        if not last or self._of.pieces[start].wait or not (match := _BRANCH.match(last.text)):
+            return False
+        written = False
+        for item in lines:
+            if item.result in self._of.same:
+                continue
+            if item.word in ("atomicrmw", "cmpxchg", "fence", "phi"):
+                return False
+            if item.word in ("load", "call") and (written or not _HARMLESS.match(item.body)):
+                return False
+            written = written or item.word == "store"
+        rest = self._within(start) - {start}
+        accesses = sum(item.word in ("load", "store") for n in rest for item in self._of.pieces[n].lines)
+        return accesses >= _FEW_ACCESSES and self._of.sources(match[1]) - {"lane"} - {"first"} != set()
+
+    def _decision(self, state: int, start: int) -> list[str]:
+        """A function that tells which way the first branch of a region goes for a lane."""
+        lines = self._of.pieces[start].lines
+        match = _BRANCH.match(lines[-1].text)
+        assert match
+        out = [f"define internal i1 @simt.way.{self._of.index}.{state}({PARAMETERS}) {self._of.attributes} {{"]
+        out += ["simt.begin:", *("  " + item for item in self._computed({start}))]
+        for name in sorted((self._of.across[start] if state else set()) & self._of.uses[start]):
+            out += self._kept(name, name)
+        out += [f"  {item.text}" for item in lines if item.result and item.result not in self._of.same]
+        return [*out, f"  ret i1 {match[1]}", "}", ""]
+
+    def _region(self, state: int, start: int, *, decided: bool = False) -> list[str]:
+        """A function that runs a lane from `start` to its next wait; `decided`: told the way of its first branch."""
         within = self._within(start)
         defined = set().union(*(self._of.defines[n] for n in within))
         used = set().union(*(self._of.uses[n] for n in within))
@@ -171,7 +150,8 @@ class _Writer:
         loaded = sorted(begins & (used | defined))
         changing = [name for name in loaded if name in defined]
         out = [
-            f"define internal i16 @simt.region.{self._of.index}.{state}({_PARAMETERS}) {self._of.attributes} {{",
+            f"define internal i16 @simt.{'decided' if decided else 'region'}.{self._of.index}.{state}({PARAMETERS}"
+            f"{', i1 %simt.way' if decided else ''}) {self._of.attributes} {{",
             "simt.begin:",
         ]
         out += [f"  {name}.simt.held = alloca {self._of.slots[name][1]}" for name in changing]
@@ -184,9 +164,11 @@ class _Writer:
         out.append(f"  br label {self._of.pieces[start].label}")
         held = set(changing)
         for n in (m for m in self._of.order if m in within):
-            out += self._piece(n, within, held, begins)
-        out += ["}", ""]
-        return out
+            piece = [*self._piece(n, within, held)]
+            if decided and n == start:
+                piece[-1] = re.sub(r"br i1 [^,]+,", "br i1 %simt.way,", piece[-1])
+            out += piece
+        return [*out, "}", ""]
 
     def _within(self, start: int) -> set[int]:
         seen, waiting = {start}, [start]
@@ -242,7 +224,7 @@ class _Writer:
             return [*lines, f"  store {kind} {value}, ptr {target}.at"]
         return [*lines, f"  {target}.byte = zext i1 {value} to i8", f"  store i8 {target}.byte, ptr {target}.at"]
 
-    def _piece(self, n: int, within: set[int], held: set[str], begins: set[str]) -> Iterator[str]:
+    def _piece(self, n: int, within: set[int], held: set[str]) -> Iterator[str]:
         piece = self._of.pieces[n]
         yield f"{piece.label[1:]}:"
         after_phis: list[str] = []
@@ -313,26 +295,13 @@ class _Writer:
         else:
             yield f"  {item.result} = {body}" if item.result else f"  {body}"
 
-    def _step(self, state: int) -> list[str]:
+    def _step(self, state: int, decided: bool) -> list[str]:
         """Lets lanes meet at a wait, then runs what follows for each of them."""
-        of, region = self._of, f"@simt.region.{self._of.index}.{state}"
+        of = self._of
         wait = of.pieces[of.waits[state - 1]].wait if state else None
         complete = wait.complete if wait else ""
         meet = f"call void {complete}(ptr %simt.simd, i64 LANES)" if complete else ""
         if complete.startswith("products "):
             _, area, rest = complete.split(" ", 2)
             meet = f"{of.same[area].text}\n  call void @simt_complete_products(ptr {area}, {rest}, i64 LANES)"
-        every = (1 << of.width) - 1 if of.width < 64 else -1
-        offsets = {name: 2 * of.width + 4 * i for i, name in enumerate(("first", "x", "y", "z"))}
-        text = _STEP.substitute(
-            offsets,
-            name=f"@simt.step.{of.index}.{state}",
-            attributes=of.attributes,
-            region=f"{region}(ptr %simt.group, ptr %simt.launch, ptr %simt.simd, ptr %simt.kept",
-            width=of.width,
-            threads=_THREADS,
-            loop=f"!{100_000 + 1000 * of.index + state}",
-            meet_all=meet.replace("LANES", str(every)),
-            meet_some=meet.replace("LANES", "%lanes").replace("%simt.products", "%some.products"),
-        )
-        return text.splitlines()
+        return step(of.index, state, of.width, of.attributes, meet, decided)

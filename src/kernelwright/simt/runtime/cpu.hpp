@@ -59,6 +59,7 @@ struct Simd {
   u32 first;              // index of lane 0 in the group
   u32 x, y, z;            // where lane 0 stands
   bool in_row;            // the others stand behind it in x
+  u32 barrier;            // of regions alone: the wait of the lanes in at_barrier
   u64 ready, waiting, at_barrier, live;
   const void* site;  // where the first waiting lane waits
   bool mixed;        // lanes wait in more than one place

@@ -19,15 +19,23 @@ struct Body {
   u64 kept_bytes;  // of a SIMD group, from wait to wait
 };
 
-// Where all lanes of `lanes` stand, or 0 if they differ or have ended.
+constexpr u32 kSeveral = ~0u;
+
+// Where all of `lanes` stand, or kSeveral.
 SIMT_INLINE u32 common_state(const Simd& s, u64 lanes) {
   u16 state = s.state[__builtin_ctzl(lanes)];
-  u32 others = 0;
+  u16 others = 0;
   if (lanes == kAllLanes)
     for (u32 i = 0; i < SIMT_WIDTH; i++) others |= s.state[i] ^ state;
   else
     for (u64 rest = lanes; rest; rest &= rest - 1) others |= s.state[__builtin_ctzl(rest)] ^ state;
-  return others ? 0 : state;
+  return others ? kSeveral : state;
+}
+
+// Notes that `lanes` wait at a barrier.
+SIMT_INLINE void arrive(Simd& s, u64 lanes, u32 state) {
+  s.barrier = !s.at_barrier || s.barrier == state ? state : kSeveral;
+  s.at_barrier |= lanes;
 }
 
 // Takes the lanes at the lowest state out of s.waiting.
@@ -50,16 +58,22 @@ void advance(Group& g, const Body& b, Simd& s, u64 lanes, u32 state) {
   for (;;) {
     b.steps[state](g, l, s, kept, lanes, lanes == kAllLanes && s.in_row);
     u32 next = common_state(s, lanes);
-    if (next && !s.waiting && b.kinds[next] == Kind::exchange) {
-      g.exchanges++;
-      state = next;
-      continue;
-    }
-    for (u64 rest = lanes; rest; rest &= rest - 1) {
-      u32 i = __builtin_ctzl(rest);
-      Kind kind = b.kinds[s.state[i]];
-      if (kind == Kind::exchange) s.waiting |= 1ul << i;
-      if (kind == Kind::barrier) s.at_barrier |= 1ul << i;
+    if (next != kSeveral) {
+      Kind kind = b.kinds[next];
+      if (kind == Kind::exchange && !s.waiting) {
+        g.exchanges++;
+        state = next;
+        continue;
+      }
+      if (kind == Kind::exchange) s.waiting |= lanes;
+      if (kind == Kind::barrier) arrive(s, lanes, next);
+    } else {
+      for (u64 rest = lanes; rest; rest &= rest - 1) {
+        u32 i = __builtin_ctzl(rest);
+        Kind kind = b.kinds[s.state[i]];
+        if (kind == Kind::exchange) s.waiting |= 1ul << i;
+        if (kind == Kind::barrier) arrive(s, 1ul << i, s.state[i]);
+      }
     }
     if (!s.waiting) return;
     lanes = first_waiting(s, state);
@@ -75,12 +89,12 @@ void run_group(Group& g, const Body& b) {
   }
   for (;;) {
     u32 barrier = 0;
-    for (u32 i = 0; i < g.simds; i++)
-      for (u64 rest = g.simd[i].at_barrier; rest; rest &= rest - 1) {
-        u32 at = g.simd[i].state[__builtin_ctzl(rest)];
-        if (barrier && at != barrier) return note(g, Fault::divergent_barrier);
-        barrier = at;
-      }
+    for (u32 i = 0; i < g.simds; i++) {
+      Simd& s = g.simd[i];
+      if (!s.at_barrier) continue;
+      if (s.barrier == kSeveral || (barrier && s.barrier != barrier)) return note(g, Fault::divergent_barrier);
+      barrier = s.barrier;
+    }
     if (!barrier) return;
     g.barriers++;
     for (u32 i = 0; i < g.simds; i++) {
