@@ -110,11 +110,12 @@ class _Writer:
         Then one loop for each way has no branch left there, and may be better code. Not worth it for a few accesses,
         nor where lanes are told apart by their number alone.
         """
-        *lines, last = self._of.pieces[start].lines or [None]
-        if not last or self._of.pieces[start].wait or not (match := _BRANCH.match(last.text)):
+        piece = self._of.pieces[start]
+        match = _BRANCH.match(piece.lines[-1].text) if piece.lines and not piece.wait else None
+        if not match:
             return False
         written = False
-        for item in lines:
+        for item in piece.lines[:-1]:
             if item.result in self._of.same:
                 continue
             if item.word in ("atomicrmw", "cmpxchg", "fence", "phi"):
