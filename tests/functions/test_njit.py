@@ -185,6 +185,30 @@ def test_signatures_compile_ahead_and_convert_numbers(slow: list[int]) -> None:
         kw.njit("(float64[:],)")(axpy)
 
 
+def test_threads() -> None:
+    function, fixed = kw.njit(parallel=True)(shuffle_mul), kw.njit(parallel=True, deterministic=True)(shuffle_mul)
+    a, b, operator, res = operands(300_000)
+    before = torch.get_num_threads()
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        for each in (function, fixed):
+            for _ in range(2):
+                res[:] = 1
+                each(a, b, operator, res)
+                np.testing.assert_allclose(res, shuffled(a, b, operator), rtol=1e-9, atol=1e-9)
+        expected = np.zeros(127)
+        compiled(a, b, operator, expected)
+        np.testing.assert_array_equal(res, expected)  # deterministic: the bits of the plain loop
+    torch.set_num_threads(before)
+    memory = np.ones(40)
+    adds = kw.njit(parallel=True)(axpy)
+    adds(memory[:-1], memory[1:], 1.0)  # each element reads what the one before wrote
+    np.testing.assert_array_equal(memory, np.arange(1.0, 41.0))
+    operator[7, 1] = 15
+    with pytest.raises(IndexError, match="index 15 is out of bounds for axis 0 of 'b'"):
+        function(a, b, operator, res)
+
+
 def test_without_bounds_checks_negative_indices_still_count_from_the_end() -> None:
     function = kw.njit(boundscheck=False)(shuffle_mul)
     a, b, operator, res = operands(60)

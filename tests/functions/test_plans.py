@@ -203,6 +203,23 @@ def test_the_choice_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choice.name in names
 
 
+def test_threads_give_the_bits_of_one() -> None:
+    import torch
+
+    a, b, operator, res = operands(200_000)
+    constant, before = kw.constant(operator), torch.get_num_threads()
+    for plan in PLANS[:2]:
+        alone, together = kw.njit(plan=plan)(shuffle_mul), kw.njit(plan=plan, parallel=True)(shuffle_mul)
+        alone(a, b, constant, res)
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            out = np.zeros(127)
+            for _ in range(2):
+                together(a, b, constant, out)
+            np.testing.assert_array_equal(out, res)
+        torch.set_num_threads(before)
+
+
 def test_a_plan_can_be_asked_for() -> None:
     a, b, operator, res = operands(3000)
     constant = kw.constant(operator)

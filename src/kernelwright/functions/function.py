@@ -4,7 +4,7 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelwright.functions.arguments import Given, convert, given
 from kernelwright.functions.chain import Link
@@ -15,6 +15,9 @@ from kernelwright.functions.overload import Overload
 from kernelwright.functions.signatures import Signature, Types, words
 from kernelwright.loops import ArrayType
 from kernelwright.targets.entry import table
+
+if TYPE_CHECKING:
+    from kernelwright.functions.plans.choosing import Plan
 
 
 class Function(functools.partial):
@@ -33,6 +36,7 @@ class Function(functools.partial):
     _declared: tuple[Signature, ...]
     _overloads: dict[Types, Overload]
     _links: list[Link]
+    _plans: "dict[Any, Plan]"
 
     def __new__(cls, python: Callable[..., Any], options: Options, signatures: Sequence[Signature] = ()) -> "Function":
         slow = _Slow()
@@ -43,7 +47,7 @@ class Function(functools.partial):
         self._signature = inspect.signature(python)
         self._declared = tuple(signatures)
         self._overloads, self._links = {}, []
-        self.plans = {}
+        self.plans, self._plans = {}, {}
         slow.function = weakref.ref(self)
         for parameter in self._signature.parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -85,27 +89,28 @@ class Function(functools.partial):
             for i, value in enumerate(values)
             if is_constant(value) and not overload.program.arguments[i].written
         }
-        if constants:
-            self._plan(overload, items, constants)
+        plan = self._plan(overload, items, constants) if constants else None
+        if plan is not None and plan.admits(overload, items):
+            return plan.run(overload, items)
         return overload.launch(items)
 
-    def _plan(self, overload: Overload, items: list[Given], constants: dict[int, Constant]) -> None:
-        """Puts an entry for these constants into the chain, where there is none yet and these arguments allow it."""
-        key = (overload.types, tuple((i, id(array)) for i, array in sorted(constants.items())))
-        if key in self.plans:
-            return
+    def _plan(self, overload: Overload, items: list[Given], constants: dict[int, Constant]) -> "Plan | None":
+        """The plan for these constants, made where there is none yet; None where these arguments do not allow it."""
         from kernelwright.functions.plans import choosing
 
         overload.check_writable(items)
+        key = (overload.types, tuple((i, id(array)) for i, array in sorted(constants.items())))
         with compiling():
-            found = None if key in self.plans else choosing.choose(overload, items, constants)
-            if found is None:
-                return
-            plan, self.plans[key] = found
-            made = choosing.link(plan, overload, constants)
-            for array in constants.values():
-                weakref.finalize(array, _forget, weakref.ref(self), key, made)
-            self._insert([made])
+            if key not in self._plans:
+                found = choosing.choose(overload, items, constants)
+                if found is None:
+                    return None
+                self._plans[key], self.plans[key] = found
+                made = choosing.link(self._plans[key], overload, constants)
+                for array in constants.values():
+                    weakref.finalize(array, _forget, weakref.ref(self), key, made)
+                self._insert([made])
+            return self._plans[key]
 
     def _bind(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
         try:
@@ -167,6 +172,7 @@ def _forget(function: "weakref.ref[Function]", key: Any, link: Link) -> None:
     owner = function()
     if owner is not None:
         owner.plans.pop(key, None)
+        owner._plans.pop(key, None)
 
 
 def _as_laid_out(kind: Any, item: Given) -> Any:

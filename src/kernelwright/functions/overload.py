@@ -27,7 +27,7 @@ class Overload:
         self.serial = load(self.program, self.entry, options.boundscheck, parallel=False)
         self.links = [Link(self.serial, self.fail)]
         self.parallel: LoadedProgram | None = None
-        if options.parallel:
+        if options.parallel and not (options.deterministic and _adds_up(self.program)):
             # Threads take parts of a loop in any order, which is right only where no array reaches into another.
             entry = replace(self.entry, apart=overlaps(self.program))
             self.parallel = load(self.program, entry, options.boundscheck, parallel=True)
@@ -57,6 +57,12 @@ class Overload:
         """Whether no array that is written reaches into another."""
         extents = {i: _extent(item) for i, item in enumerate(arguments) if isinstance(item.type, loops.ArrayType)}
         return all(extents[x][1] <= extents[y][0] or extents[y][1] <= extents[x][0] for x, y in overlaps(self.program))
+
+
+def _adds_up(program: loops.Program) -> bool:
+    """Whether threads would add up parts: the order of floating additions would depend on their number."""
+    kinds = (loops.Kind.REDUCTION, loops.Kind.SCATTER)
+    return any(plan.kind in kinds for plan in loops.analyse(program).loops)
 
 
 class Call:

@@ -46,6 +46,16 @@ class Plan:
     tables: tuple[np.ndarray, ...]
     limits: tuple[int, ...]
 
+    def admits(self, overload: Overload, arguments: Sequence[Given]) -> bool:
+        """Whether these arguments are such as its entry takes: large enough for every index, and apart."""
+        guards = self.loaded.entry.guards
+        within = all(arguments[i].value[1 + axis] > limit for (i, axis), limit in zip(guards, self.limits, strict=True))
+        return within and (not self.loaded.entry.apart or overload.apart(arguments))
+
+    def run(self, overload: Overload, arguments: Sequence[Given]) -> Any:
+        """One call by ctypes."""
+        return overload.run(self.loaded, arguments, [array_words(table) for table in self.tables])
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -110,7 +120,9 @@ def _compiled(
     for scheme in offered:
         program = replace(scheme.program, symbol=f"{overload.program.symbol}_{scheme.name}")
         checked = overload.options.boundscheck or scheme.name != "plain"
-        texts.append(loops.print_function(program, boundscheck=checked, parallel=False))
+        # A segment is summed by one thread, in one order; what else adds up would depend on the number of threads.
+        parallel = overload.options.parallel and scheme.name in ("segmented", "factored")
+        texts.append(loops.print_function(program, boundscheck=checked, parallel=parallel))
         entries.append(_entry(overload, program, scheme, scatter, constants))
     loaded = compile("\n".join(texts), language="program", entries=written(*entries))
     return [
@@ -225,8 +237,10 @@ def _agrees(got: Sequence[np.ndarray], wanted: Sequence[np.ndarray], scatter: Sc
 def _key(overload: Overload, scatter: Scatter | None, offered: Sequence[Scheme]) -> str:
     """What a choice depends on: program, sizes of rows and tables, compiler and processor."""
     shapes = tuple((scheme.name, tuple(str((t.dtype, t.shape)) for t in scheme.tables)) for scheme in offered)
-    text = loops.print_program_cpp(overload.program, boundscheck=overload.options.boundscheck, parallel=False)
-    return digest("plan", text, scatter.count if scatter else 0, shapes, clang.compiler(), tuple(features()))
+    options = overload.options
+    text = loops.print_program_cpp(overload.program, boundscheck=options.boundscheck, parallel=False)
+    threads = os.cpu_count() if options.parallel else 1
+    return digest("plan", text, threads, scatter.count if scatter else 0, shapes, clang.compiler(), tuple(features()))
 
 
 def _place(key: str) -> Path:

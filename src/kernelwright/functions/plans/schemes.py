@@ -110,9 +110,22 @@ def _segments(scatter: Scatter, tables: Tables, value: Value) -> list[Command]:
         Range(n, low, even, _LANES, tuple(wide), update.where),
         Range(m, even, high, 1, tuple(narrow), update.where),
         *(Let(place, element(table, (s,), I64)) for place, table in zip(places, keys, strict=True)),
-        Accumulate(update.buffer, places, Op.ADD, total, update.where),
+        *_added(update.buffer, places, total),
     ]
-    return [Range(s, ZERO, Constant(len(firsts), I64), 1, tuple(body), update.where)]
+    # No two segments add to one place, which no analysis could know.
+    return [Range(s, ZERO, Constant(len(firsts), I64), 1, tuple(body), update.where, asserted=True)]
+
+
+def _added(buffer: Buffer, places: tuple[Expression, ...], total: Expression) -> list[Command]:
+    """element = element + total, as a read and a write: segments run on several threads, and need no parts of their
+    own to add up in."""
+    old = Variable("plan_old", buffer.type.compute)
+    sum = Apply(Op.ADD, (_cast(old, total.type), total))
+    return [Let(old, Load(buffer, places)), Store(buffer, places, _cast(sum, old.type))]
+
+
+def _cast(value: Expression, type: ScalarType) -> Expression:
+    return value if value.type is type else Cast(type, value)
 
 
 def _sums(program: Program, scatter: Scatter) -> Program:
