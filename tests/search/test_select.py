@@ -179,3 +179,12 @@ def test_hosted_passes_are_parents_too() -> None:
               for at, item in enumerate([entry("a", 50), entry("b", 40)])]  # fmt: skip
     assert [parent.candidate.writer for parent in select.parents([*hosted, entry("c", None)])] == ["b", "a", "c"]
     assert chosen(standing("refine-best", {"a": 1}, idle="a"), *hosted)[1:] == ("cross", ["b", "a"], None)
+
+
+def test_estimates_stand_in_order_and_only_where_there_are_any() -> None:
+    def told(name: str, estimate_us: float | None) -> Entry:
+        numbers = (("estimate_us", estimate_us),) if estimate_us is not None else ()
+        return entry(name, None, findings=(Finding("estimate", True, "", Weight.INFORM, numbers=numbers),))
+
+    slow, fast, unknown = told("slow", 9.0), told("fast", 2.0), told("unknown", None)
+    assert select.estimated((slow, unknown, fast)) == (fast, slow)

@@ -94,9 +94,9 @@ def test_watched_launches_tell_what_is_wrong() -> None:
     with language.watching("M2") as watched:
         library.shift(out, x, threads=8)
     assert len(watched.faults) == 1
-    assert (
-        "out of bounds at kernel.metal:4:12" in watched.faults[0] and "element 8 of buffer 1 (x)" in watched.faults[0]
-    )
+    line = Path(__file__).read_text().splitlines().index("  out[i] = x[i + 1];") + 1
+    assert f"out of bounds at test_metal.py:{line}:12" in watched.faults[0]
+    assert "element 8 of buffer 1 (x)" in watched.faults[0]
 
 
 CANDIDATE = '''

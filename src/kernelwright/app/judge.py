@@ -210,7 +210,10 @@ def read_candidate(path: Path, problem: Problem, device: str) -> Candidate:
                 waiting.append((beside, sources[beside.name]))
         if "reference.py" in names:
             sources.setdefault("reference.py", problem.source)
-    languages = set(re.findall(r"""language\s*=\s*["'](\w+)["']""", text)) or {"torch"}
+    languages = set(re.findall(r"""language\s*=\s*["'](\w+)["']""", text))
+    if re.search(r"\bcompile_shader\(", text):  # as torch.mps has it
+        languages.add("metal")
+    languages = languages or {"torch"}
     files = tuple(SourceFile(name, content) for name, content in sources.items())
     return Candidate("given", f"{min(languages)}@{device}", files, label=path.stem)
 
@@ -252,6 +255,8 @@ def _show(entry: Entry, console: Console) -> None:
     for line in rest:
         console.print(line, markup=False, soft_wrap=True)
     console.print(f"{verdict.status.value} at stage {verdict.stage.value}")
+    if not verdict.native:
+        console.print("hosted: this machine stood in for the device, so there is no time", soft_wrap=True)
     if verdict.timing:
         console.print(f"{verdict.timing.median_us:,.1f} us ({verdict.timing.method})", soft_wrap=True)
     for item in verdict.comparisons:

@@ -336,6 +336,17 @@ def _confirm(hunt: _Hunt) -> Entry | None:
             return Entry(candidate, verdict)
 
 
+def _hosted(entries: Sequence[Entry]) -> str:
+    """What can be said of candidates that a host has run in the device's place."""
+    passed = [entry for entry in entries if entry.verdict.status is Status.PASSED and not entry.candidate.baseline]
+    if not passed:
+        return "; no candidate passed"
+    least = select.estimated(passed)
+    if not least:
+        return f"; the first that passed is {passed[0].candidate.title}"
+    return f"; {len(passed)} passed, of which {least[0].candidate.title} has the lowest estimate (no measurement)"
+
+
 def _reason(entries: Sequence[Entry], best: Entry | None, interrupted: bool, late: bool, unfinished: int) -> str:
     """One sentence: why the winner won, or why the original stays."""
     rivals = select.baselines(entries)
@@ -345,7 +356,7 @@ def _reason(entries: Sequence[Entry], best: Entry | None, interrupted: bool, lat
     if not rivals:
         stock = [entry.verdict for entry in entries if entry.candidate.baseline]
         if entries and not any(entry.verdict.native for entry in entries):
-            return "verdicts on this device carry no time, so nothing can be called faster"
+            return f"verdicts on this device carry no time here, so nothing can be called faster{_hosted(entries)}"
         if stock:
             return f"the reference itself was not accepted: {describe(stock[0])}"
         return f"no baseline was timed{cut}, so nothing can be called faster"

@@ -85,6 +85,19 @@ def ranked(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     return tuple(sorted(fit, key=lambda entry: -lead(entry.verdict, rivals)[0]))
 
 
+def estimated(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Those of which the judge could estimate what their kernels take on the device that is not here, least first. What
+    they compute by torch's own operators is not in the estimate."""
+    told = {
+        entry: number
+        for entry in entries
+        for finding in entry.verdict.findings
+        for name, number in finding.numbers
+        if (finding.check, name) == ("estimate", "estimate_us")
+    }
+    return tuple(sorted(told, key=lambda entry: told[entry]))
+
+
 def challengers(entries: Sequence[Entry], noise: float) -> tuple[Entry, ...]:
     """Those of `ranked` that beat every baseline beyond `noise` (0.02: two per cent), in the order of confirmation."""
     rivals = baselines(entries)

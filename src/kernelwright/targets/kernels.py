@@ -5,7 +5,7 @@ import json
 import linecache
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,13 @@ def compiled(source: str, language_name: str, options: Mapping[str, Any], caller
     """What `compile` gives; `caller` are the globals of the code that the text belongs to."""
     asked = request(source, language_name, **options)
     try:
-        return rebuild(asked)
+        library = rebuild(asked)
     except CompileError as error:
-        raise _placed(error, asked, caller) from None
+        place = placing(asked, caller)
+        raise CompileError(place(error.message), place(error.log)) from None
+    if hasattr(library, "belongs_to"):  # it tells of its author's lines later on
+        library.belongs_to(caller)
+    return library
 
 
 def request(source: str, language_name: str, **options: Any) -> BuildRequest:
@@ -63,20 +67,24 @@ def rebuild(request: BuildRequest) -> Any:
     return _loaded[key]
 
 
-def _placed(error: CompileError, asked: BuildRequest, caller: dict[str, Any]) -> CompileError:
-    """`error` with the file and lines that the author knows, where a file of the caller holds the text as it is."""
+def placing(asked: BuildRequest, caller: dict[str, Any]) -> Callable[[str], str]:
+    """Puts the file and lines that the author knows into what a compiler says, where a file of the caller holds the
+    text as it is."""
     compiled: str | None = getattr(language(asked.language), "file", None)
     found = _origin(asked.source, caller)
     if compiled is None or found is None:
-        return error
+        return lambda text: text
     file, first = found
-    position = re.compile(rf"\b{re.escape(compiled)}:(\d+)")
+    position = re.compile(rf"\b{re.escape(compiled)}:(\d+)|(?<=in line )(\d+)")
+
+    def moved(match: re.Match[str]) -> str:
+        return f"{file}:{int(match[1]) + first - 1}" if match[1] else str(int(match[2]) + first - 1)
 
     def place(text: str) -> str:
-        text = position.sub(lambda match: f"{file}:{int(match[1]) + first - 1}", text)
+        text = position.sub(moved, text)
         return re.sub(r"^ *(\d+) \|", lambda match: f"{int(match[1]) + first - 1:5} |", text, flags=re.MULTILINE)
 
-    return CompileError(place(error.message), place(error.log))
+    return place
 
 
 def _origin(text: str, caller: dict[str, Any]) -> tuple[str, int] | None:

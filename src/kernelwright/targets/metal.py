@@ -7,7 +7,7 @@ from kernelwright.toolchain import clang
 
 
 class MetalTarget:
-    """Candidates whose kernels are Metal, written for a Mac. Elsewhere the CPU runs and checks them, without a time."""
+    """Candidates whose kernels are Metal: run by a Mac's GPU, elsewhere hosted by the CPU, without a time."""
 
     name = "metal@metal"
     language = "metal"

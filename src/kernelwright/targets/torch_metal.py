@@ -6,7 +6,7 @@ from kernelwright.targets.devices import metal
 
 
 class TorchMetalTarget:
-    """Candidates that call torch's own operators on "mps". Elsewhere the CPU computes them, without a time."""
+    """Candidates that call torch's own operators on "mps": on a Mac, elsewhere hosted by the CPU, without a time."""
 
     name = "torch@metal"
     language = "torch"

@@ -78,4 +78,4 @@ def _embedded(text: str) -> str:
     for language in _KERNELS.values():
         if f'language="{language}"' in text or f"language='{language}'" in text:
             return language
-    return "torch"
+    return "metal" if "compile_shader(" in text else "torch"  # as torch.mps has it

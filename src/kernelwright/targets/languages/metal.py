@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -16,6 +16,7 @@ from kernelwright.metal.library import Kernel
 from kernelwright.metal.roofline import roofline
 from kernelwright.records import BuildRequest, digest
 from kernelwright.targets.broker import broker
+from kernelwright.targets.kernels import placing
 from kernelwright.targets.metal_text import refuse_files
 from kernelwright.toolchain import clang
 from kernelwright.toolchain.features import arch, features
@@ -125,6 +126,15 @@ class MetalLibrary:
         self._request = request
         self._kernels = {name: HostedKernel(built, name, self) for name in built.entries}
         self._watched: simt.Library | None = None
+        self._caller: dict[str, Any] = {}
+
+    def belongs_to(self, caller: dict[str, Any]) -> None:
+        """The globals of the code that holds the text: what is told of a line is told of its author's."""
+        self._caller = caller
+
+    def placed(self, messages: Iterable[str]) -> list[str]:
+        """The messages with the author's own file and lines."""
+        return list(map(placing(self._request, self._caller), messages))
 
     @property
     def watched(self) -> simt.Library:
@@ -179,8 +189,8 @@ class HostedKernel(Kernel):
         kwargs.pop("error_buf_idx", None)  # where a kernel reports its own errors, which were none on the plain build
         report = self.watched(*args, **kwargs)
         watched.launches += 1
-        watched.faults += [fault.message for fault in report.faults]
-        watched.remarks += [fault.message for fault in report.remarks]
+        watched.faults += self._library.placed(fault.message for fault in report.faults)
+        watched.remarks += self._library.placed(fault.message for fault in report.remarks)
         if report.counters is not None:
             watched.estimate_us += roofline(report.counters, watched.chip).at_least_us
 

@@ -1,6 +1,6 @@
 # problem: softmax
 # rejected: RUNTIME_ERROR by kernel_faults, RUNTIME_ERROR by runs
-# says: data race at kernel.metal:21:32
+# says: no barrier lies between
 """A barrier that only the threads of one simdgroup reach."""
 
 import torch

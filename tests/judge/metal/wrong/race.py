@@ -1,6 +1,6 @@
 # problem: softmax
 # rejected: RUNTIME_ERROR by kernel_faults
-# says: touches in line 22; no barrier lies between
+# says: no barrier lies between
 """No barrier between writing partial sums and reading them."""
 
 import torch
