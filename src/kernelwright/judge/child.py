@@ -36,6 +36,9 @@ class Confine:
     """First order: close the sandbox."""
 
     ground: Ground
+    variables: tuple[tuple[str, str], ...]
+    """Of the environment, beyond those of every child."""
+    devices: tuple[str, ...]
     readable: tuple[str, ...]
     writable: tuple[str, ...]
     limits: Limits
@@ -199,7 +202,7 @@ def _confine(order: Confine) -> dict[str, Any]:
 
     os.setpgid(0, 0)
     scratch = order.writable[0]
-    os.environ.update(TMPDIR=scratch, HOME=scratch, USER="nobody", **order.ground.environment())
+    os.environ.update(TMPDIR=scratch, HOME=scratch, USER="nobody", **dict(order.variables))
     os.chdir(scratch)
     # Asked before the files are closed: with /proc/cpuinfo unreadable torch would silently run its slowest kernels.
     capability = torch.backends.cpu.get_cpu_capability()
@@ -207,7 +210,7 @@ def _confine(order: Confine) -> dict[str, Any]:
         order.readable,
         order.writable,
         order.limits,
-        devices=order.ground.devices(),
+        devices=order.devices,
         execute=order.execute,
         allow_weaker=order.allow_weaker,
         die_with_parent=True,

@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,10 +70,9 @@ class CudaGround:
     def devices(self) -> tuple[str, ...]:
         return tuple(path for pattern in _DEVICES for path in sorted(glob.glob(pattern)) if os.path.exists(path))
 
-    def environment(self) -> Mapping[str, str]:
+    def variables(self) -> tuple[tuple[str, str], ...]:
         # Where Triton finds the driver; else it would start a program to ask.
-        folders = _library_folders()
-        return {"TRITON_LIBCUDA_PATH": str(folders[0])} if folders else {}
+        return tuple(("TRITON_LIBCUDA_PATH", str(folder)) for folder in _library_folders()[:1])
 
     def enter(self) -> None:
         torch.cuda.init()

@@ -3,7 +3,7 @@
 A ground is a value without state: it goes to the child with the first order.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -86,11 +86,11 @@ class Ground(Protocol):
         """Device files a child opens."""
         ...
 
-    # The child's side
-
-    def environment(self) -> Mapping[str, str]:
-        """Variables a child gets beyond those of every child."""
+    def variables(self) -> tuple[tuple[str, str], ...]:
+        """What of the environment a child gets beyond what every child has."""
         ...
+
+    # The child's side
 
     def enter(self) -> None:
         """Readies the device, in a child that is closed already and has run nothing of a candidate."""
@@ -135,8 +135,8 @@ class CpuGround:
     def devices(self) -> tuple[str, ...]:
         return ()
 
-    def environment(self) -> Mapping[str, str]:
-        return {}
+    def variables(self) -> tuple[tuple[str, str], ...]:
+        return ()
 
     def enter(self) -> None:
         pass

@@ -332,6 +332,8 @@ class Session:
             wire.kill()
         order = child.Confine(
             ground=self._ground,
+            variables=self._ground.variables(),
+            devices=self._ground.devices(),
             readable=(*readable(), *self._ground.readable(), *self._granted()),
             writable=(self._scratch, "/dev/null"),
             limits=Limits(memory_bytes=settings.memory_bytes if self._ground.counts_memory else 0),

@@ -2,15 +2,16 @@
 
 import ctypes
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kernelwright import sandbox
 from kernelwright.errors import CompileError, LaunchError, UnknownNameError, UsageError
 from kernelwright.records import BuildRequest, digest_bytes
-from kernelwright.sandbox import Limits, command
 from kernelwright.targets.devices import cuda
 from kernelwright.targets.entry.signature import TYPES, KernelSignature, Parameter, kernels
 from kernelwright.toolchain import nvrtc
@@ -70,12 +71,13 @@ class CudaLanguage:
         names = [kernel.name for kernel in found]
         order = {"library": str(nvrtc.library()), "source": request.source, "file": _FILE}
         order |= {"names": names, "options": options}
-        words = command(
-            [sys.executable, "-I", "-S", nvrtc.__file__],
-            readable=[*_PYTHON, nvrtc.__file__, *nvrtc.readable()],
-            writable=[folder],
-            limits=Limits(memory_bytes=8 << 30, cpu_s=_LIMIT_S),
-        )
+        words = [sys.executable, "-I", "-S", nvrtc.__file__]
+        if sandbox.missing() is None:
+            limits = sandbox.Limits(memory_bytes=8 << 30, cpu_s=_LIMIT_S)
+            readable = [*_PYTHON, nvrtc.__file__, *nvrtc.readable()]
+            words = sandbox.command(words, readable=readable, writable=[folder], limits=limits)
+        else:
+            _refuse_includes(request.source)
         done = subprocess.run(
             words, input=json.dumps(order), capture_output=True, text=True, errors="replace", cwd=folder
         )
@@ -181,6 +183,15 @@ def _three(numbers: Sequence[int]) -> tuple[int, int, int]:
         raise LaunchError(f"threads and group_size are one to three numbers of at least 1, not {values}")
     x, y, z = (*values, 1, 1)[:3]
     return int(x), int(y), int(z)
+
+
+def _refuse_includes(text: str) -> None:
+    """For machines without a sandbox: nothing but headers of the compiler's own folders is read."""
+    for line, directive in enumerate(text.replace("\\\n", "").splitlines(), 1):
+        if re.match(r"\s*#\s*include", directive) and not re.match(r"\s*#\s*include\s*<\w[\w./]*>", directive):
+            raise CompileError(f"{_FILE}:{line}: only headers of CUDA, in angle brackets, can be included here")
+        if ".." in directive and "include" in directive:
+            raise CompileError(f"{_FILE}:{line}: only headers of CUDA can be included here")
 
 
 def _constants(request: BuildRequest) -> list[str]:
