@@ -137,15 +137,23 @@ def code(corpus: Corpus, checkout: Path, files: Sequence[Path], sample: int) -> 
         firsts += [(file, name) for name in names[:1]]
         others += [(file, name) for name in names[1:]]
     drawn = [others[i] for i in draw.permutation(len(others))[: max(0, sample - len(firsts))]]
-    return [told(build(corpus, checkout, file, name)) for file, name in sorted([*firsts, *drawn])]
+    by_file: dict[Path, list[str]] = {}
+    for file, name in sorted([*firsts, *drawn]):
+        by_file.setdefault(file, []).append(name)
+    return [told(row) for file, names in by_file.items() for row in build(corpus, checkout, file, names)]
 
 
-def build(corpus: Corpus, checkout: Path, file: Path, name: str) -> Row:
-    def work() -> tuple[int, None, str]:
-        library(corpus, checkout, file)[name].build()
-        return 1, None, ""
+def build(corpus: Corpus, checkout: Path, file: Path, names: Sequence[str]) -> list[Row]:
+    """The kernels of one file together; one by one where they do not compile together."""
 
-    return attempt("code", checkout, file, name, work)
+    def work(names: Sequence[str]) -> tuple[int, None, str]:
+        library(corpus, checkout, file).build(names)
+        return len(names), None, ""
+
+    together = attempt("code", checkout, file, " ".join(names), lambda: work(names))
+    if not together.error or len(names) == 1:
+        return [together]
+    return [attempt("code", checkout, file, name, lambda name=name: work([name])) for name in names]
 
 
 def launch(corpus: Corpus, checkout: Path, case: Case, *, watched: bool) -> tuple[Any, float, str]:

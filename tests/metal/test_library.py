@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from kernelwright import simt
 from kernelwright.errors import CompileError, LaunchError, UnknownNameError
 from kernelwright.metal import Library, compile_shader
 
@@ -86,6 +87,18 @@ def test_threadgroup_memory_is_what_a_kernel_declares(wide: bool, lanes: int) ->
     assert tiles.turn_half.static_thread_group_memory_length == 2 * lanes
     (turn,) = tiles.measured(["turn_float"])
     assert turn.group_memory_bytes == 4 * lanes
+
+
+def test_kernels_compiled_together_are_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiles = compile_shader(TILES, constants={0: False})
+    assert isinstance(tiles, Library)
+    tiles.build(["turn_float", "turn_half"])
+    monkeypatch.setattr(simt, "build", lambda *_, **__: pytest.fail("compiled again"))
+    out = np.arange(32, dtype=np.float16)
+    tiles.turn_half(out, threads=32, group_size=32)
+    assert out.tolist() == list(range(31, -1, -1))
+    with pytest.raises(pytest.fail.Exception, match="compiled again"):
+        tiles.none.build()
 
 
 def test_threadgroup_memory_is_free_to_tell_where_there_is_none(library: Library) -> None:
