@@ -13,7 +13,7 @@ from kernelwright.functions.locks import compiling
 from kernelwright.functions.options import Options
 from kernelwright.functions.overload import Overload
 from kernelwright.functions.signatures import Signature, Types, words
-from kernelwright.loops import ArrayType
+from kernelwright.loops import ArrayType, Program
 from kernelwright.targets.entry import table
 
 if TYPE_CHECKING:
@@ -67,6 +67,22 @@ class Function(functools.partial):
     def signatures(self) -> list[str]:
         """The types it was compiled for."""
         return [f"({', '.join(map(words, types))})" for types in self._overloads]
+
+    def program(self, types: Types) -> Program:
+        """The function for arguments of these types, as the loop-nest generator sees it."""
+        return self._overload(types).program
+
+    def in_jax(self, *arguments: Any) -> Any:
+        """The new values of the arrays that it writes to, as a JAX operation; see docs/loops.md."""
+        from kernelwright.functions.bridges import in_jax
+
+        return in_jax(self, self._bind(arguments, {}))
+
+    def torch_operator(self, *examples: Any) -> Callable[..., None]:
+        """The function as an operator of torch, which torch.compile keeps whole; see docs/loops.md."""
+        from kernelwright.functions.bridges import torch_operator
+
+        return torch_operator(self, self._bind(examples, {}))
 
     @property
     def _name(self) -> str:
