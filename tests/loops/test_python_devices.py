@@ -101,7 +101,7 @@ def test_the_founding_function_is_two_grids() -> None:
     arguments = arguments_of("shuffle_mul")
     assert [loops.turns(program, launch, *arguments) for launch in device.launches] == [31, 300]
     assert "py::accumulate(&res_[" in device.text
-    assert "py::turns(0, operator_n0, 1)" in device.text
+    assert "py::turns(int64(0), operator_n0, 1)" in device.text
 
 
 def test_nested_loops_are_one_grid() -> None:

@@ -134,8 +134,9 @@ def constant(value: float | int | bool, type: ScalarType) -> str:
         return f"({number})" if number < 0 else str(number)
     number = float(value)
     if number != number:
-        return '__builtin_nanf("")'
+        return '__builtin_nan("")' if type is ScalarType.FLOAT64 else '__builtin_nanf("")'
     if number in (float("inf"), float("-inf")):
-        return "__builtin_inff()" if number > 0 else "(-__builtin_inff())"
+        infinity = "__builtin_inf()" if type is ScalarType.FLOAT64 else "__builtin_inff()"
+        return infinity if number > 0 else f"(-{infinity})"
     text = repr(number) + ("" if type is ScalarType.FLOAT64 else "f")
     return f"({text})" if text.startswith("-") else text

@@ -30,7 +30,7 @@ class PythonExpressions(CppExpressions):
         match expression:
             case Constant(value, type) if not type.floating:
                 text = constant(value, type)
-                if type in (ScalarType.BOOL, ScalarType.INT64):
+                if type is ScalarType.BOOL or text.startswith(VALUE[type]):
                     return text, ATOM
                 return f"{VALUE[type]}({int(value)}u)" if value > 2**31 else f"{VALUE[type]}({text})", ATOM
             case Load(buffer, index):
@@ -62,8 +62,4 @@ class PythonExpressions(CppExpressions):
         return f"{buffer.name}[{_PLAIN.value(address(buffer, index))}]"
 
     def _typed(self, operands: tuple[Expression, ...]) -> str:
-        """Arguments of a template, which wants them of one type: an integer constant is a C++ int."""
-        return ", ".join(
-            f"{VALUE[operand.type]}({self.value(operand)})" if isinstance(operand, Constant) else self.value(operand)
-            for operand in operands
-        )
+        return ", ".join(self.value(operand) for operand in operands)

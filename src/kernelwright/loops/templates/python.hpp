@@ -43,7 +43,7 @@ PY_INLINE int64 floored_div(int64 a, int64 b) {
 PY_INLINE int64 floored_mod(int64 a, int64 b) {
     if (b == -1) return 0;
     int64 r = a % b;
-    return r + ((r != 0) & ((r < 0) != (b < 0)) ? b : 0);
+    return r + (((r != 0) & ((r < 0) != (b < 0))) ? b : 0);
 }
 PY_INLINE uint64 floored_div(uint64 a, uint64 b) { return a / b; }
 PY_INLINE uint64 floored_mod(uint64 a, uint64 b) { return a % b; }
