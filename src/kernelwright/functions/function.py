@@ -6,14 +6,25 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kernelwright.functions.arguments import Given, convert, given
 from kernelwright.functions.chain import Link
 from kernelwright.functions.constants import Constant, is_constant
+from kernelwright.functions.devices import (
+    DeviceOverload,
+    copies,
+    device_of,
+    has_float64_arrays,
+    hosted,
+    say_once,
+    types_of,
+)
 from kernelwright.functions.locks import compiling
 from kernelwright.functions.options import Options
 from kernelwright.functions.overload import Overload
 from kernelwright.functions.signatures import Signature, Types, words
-from kernelwright.loops import ArrayType, Program
+from kernelwright.loops import ArrayType, Program, parse
 from kernelwright.targets.entry import table
 
 if TYPE_CHECKING:
@@ -37,6 +48,8 @@ class Function(functools.partial):
     _overloads: dict[Types, Overload]
     _links: list[Link]
     _plans: "dict[Any, Plan]"
+    _devices: dict[Any, DeviceOverload]
+    _said: set[str]
 
     def __new__(cls, python: Callable[..., Any], options: Options, signatures: Sequence[Signature] = ()) -> "Function":
         slow = _Slow()
@@ -47,14 +60,15 @@ class Function(functools.partial):
         self._signature = inspect.signature(python)
         self._declared = tuple(signatures)
         self._overloads, self._links = {}, []
-        self.plans, self._plans = {}, {}
+        self.plans, self._plans, self._devices, self._said = {}, {}, {}, set()
         slow.function = weakref.ref(self)
         for parameter in self._signature.parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise TypeError(f"{self._name}: parameters like *args and **kwargs are not supported")
         for signature in self._declared:
             self._check(signature)
-            self._overload(signature.arguments)
+            if options.target in ("cpu", "auto"):
+                self._overload(signature.arguments)
         return self
 
     def __repr__(self) -> str:
@@ -70,7 +84,7 @@ class Function(functools.partial):
 
     def program(self, types: Types) -> Program:
         """The function for arguments of these types, as the loop-nest generator sees it."""
-        return self._overload(types).program
+        return parse(self.py_func, types)
 
     def in_jax(self, *arguments: Any) -> Any:
         """The new values of the arrays that it writes to, as a JAX operation; see docs/loops.md."""
@@ -98,6 +112,9 @@ class Function(functools.partial):
         if table.stale():
             table.table()
         values = self._bind(arguments, keywords)
+        device = device_of(self.options, values)
+        if device is not None and (taken := self._on_device(device, values)) is not None:
+            return taken[0]
         items = [given(value, self._place(i)) for i, value in enumerate(values)]
         overload, items = self._chosen(items)
         constants = {
@@ -109,6 +126,47 @@ class Function(functools.partial):
         if plan is not None and plan.admits(overload, items):
             return plan.run(overload, items)
         return overload.launch(items)
+
+    def _on_device(self, device: str, values: Sequence[Any]) -> tuple[Any] | None:
+        """What a device answers; None where these arguments are for the CPU, which is said once."""
+        types = types_of(values, [self._place(index) for index in range(len(values))])
+        options = self.options
+        if device == "metal" and has_float64_arrays(types) and options.precision is None:
+            say_once(
+                self._said,
+                f"{self._name}: Metal has no float64, so it runs on the CPU; precision='float32' would compute in "
+                "float32 and say the error",
+            )
+            return None
+        if hosted(device):
+            say_once(
+                self._said,
+                f"{self._name}: there is no Metal device here; the CPU stands in for it, and its times say nothing",
+            )
+        key = (device, types)
+        if key not in self._devices:
+            with compiling():
+                if key not in self._devices:
+                    made = DeviceOverload(self.py_func, types, options, device)
+                    if options.precision == "float32" and has_float64_arrays(types):
+                        self._compare(made, types, values)
+                    self._devices[key] = made
+        return (self._devices[key](values),)
+
+    def _compare(self, made: DeviceOverload, types: Types, values: Sequence[Any]) -> None:
+        """Says how far float32 on a device is from float64 on the CPU, on copies of these arguments."""
+        single, double = copies(values), copies(values)
+        made(single)
+        plain = Overload(self.py_func, types, self.options, exact=True)
+        plain.launch([given(value, "") for value in double])
+        errors = []
+        for argument, x, y in zip(made.program.arguments, single, double, strict=True):
+            if argument.written:
+                scale = float(np.max(np.abs(y), initial=0.0)) or 1.0
+                error = float(np.max(np.abs(x.astype(np.float64) - y), initial=0.0)) / scale
+                errors.append(f"{argument.name} {error:.1e}")
+        worst = ", ".join(errors)
+        say_once(self._said, f"{self._name}: precision='float32': largest error over the largest value: {worst}")
 
     def _plan(self, overload: Overload, items: list[Given], constants: dict[int, Constant]) -> "Plan | None":
         """The plan for these constants, made where there is none yet; None where these arguments do not allow it."""

@@ -1,0 +1,80 @@
+"""Functions on Metal, hosted on this machine's CPU where there is no Metal device."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from user_loops import axpy, extremes, operands, shuffle_mul, shuffled
+
+import kernelwright as kw
+from kernelwright.errors import MissingError, UsageError
+from kernelwright.targets.broker import language
+
+
+def single(length: int):
+    a, b, operator, res = operands(length)
+    return a.astype(np.float32), b.astype(np.float32), operator.astype(np.int32), res.astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def test_the_founding_function_on_metal() -> None:
+    function = kw.njit(target="metal")(shuffle_mul)
+    a, b, operator, res = single(300)
+    for scale in (1, 2):
+        function(a * np.float32(scale), b, operator, res)
+        np.testing.assert_allclose(res, scale * shuffled(a, b, operator), rtol=1e-4, atol=1e-4)
+    tensors = [torch.from_numpy(x) for x in (a, b, operator, np.zeros_like(res))]
+    function(*tensors)
+    np.testing.assert_allclose(tensors[3].numpy(), shuffled(a, b, operator), rtol=1e-4, atol=1e-4)
+    strided = np.zeros(254, np.float32)[::2]
+    function(a, b, operator, strided)
+    np.testing.assert_allclose(strided, shuffled(a, b, operator), rtol=1e-4, atol=1e-4)
+    operator[7, 0] = 40
+    with pytest.raises(IndexError, match="index 40 is out of bounds for axis 0 of 'a', whose size is 15"):
+        function(a, b, operator, res)
+
+
+def test_numbers_and_results_on_metal() -> None:
+    x, y = np.arange(5, dtype=np.float32), np.ones(5, np.float32)
+    kw.njit(target="metal")(axpy)(x, y, 0.5)
+    assert y.tolist() == [1, 1.5, 2, 2.5, 3]
+    assert kw.njit(target="metal")(extremes)(np.array([3, -1, 7], np.int32)) == (-1, 7, 3)
+
+
+def test_float64_is_never_cast_silently() -> None:
+    a, b, operator, res = operands(200)
+    function = kw.njit(target="metal")(shuffle_mul)
+    with pytest.warns(UserWarning, match="Metal has no float64, so it runs on the CPU"):
+        function(a, b, operator, res)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        function(a, b, operator, res)  # said once
+    np.testing.assert_allclose(res, shuffled(a, b, operator), rtol=1e-12, atol=1e-12)
+    function = kw.njit(target="metal", precision="float32")(shuffle_mul)
+    with pytest.warns(UserWarning, match=r"largest error over the largest value: res \d\.\de-0[6-9]"):
+        function(a, b, operator, res)
+    error = np.abs(res - shuffled(a, b, operator)).max()
+    assert 0 < error < 1e-3
+    with pytest.warns(UserWarning, match="there is no Metal device here|largest error"):
+        kw.njit(target="metal", precision="float32")(shuffle_mul)(a, b, operator, res)
+
+
+def test_what_a_device_cannot_promise_is_refused() -> None:
+    with pytest.raises(UsageError, match="deterministic=True with target='metal': its scatter adds floating numbers"):
+        kw.njit(target="metal", deterministic=True)(shuffle_mul)(*single(10))
+    if language("cuda").missing():
+        with pytest.raises(MissingError, match="target='cuda': "):
+            kw.njit(target="cuda")(shuffle_mul)(*single(10))
+
+
+def test_auto_runs_where_the_arrays_are() -> None:
+    a, b, operator, res = operands(50)
+    kw.njit(target="auto")(shuffle_mul)(a, b, operator, res)
+    np.testing.assert_allclose(res, shuffled(a, b, operator), rtol=1e-12, atol=1e-12)
