@@ -1,6 +1,7 @@
 """An entry cut where it waits gives what its fibers give, bit by bit; what can't be cut stays with fibers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +98,23 @@ def test_the_same_bits_as_fibers(cut: Library, fibers: Library, name: str, threa
         assert report.mode == mode
         results.append((y.tobytes(), report.barriers, report.exchanges))
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_branches_meet_before_what_they_lead_to(
+    unit: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: bool
+) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
+    monkeypatch.setattr(compiling.regions, "cut", lambda text, indices, width: (text, set()))
+    entry = next(entry for entry in unit.entries if entry.name == "divided")
+    written = tuple(replace(parameter, writable=parameter.index == 1) for parameter in entry.parameters)
+    library = build(replace(unit, entries=(replace(entry, parameters=written),)), ["divided"], check=watched)
+    x = np.random.default_rng(2).integers(0, 100, 96, dtype=np.int32)
+    y = np.zeros_like(x)
+    arguments = {0: (x.ctypes.data, x.nbytes), 1: (y.ctypes.data, y.nbytes)}
+    assert library.launch("divided", arguments, threads=(96,), group_size=(96,)).mode == "fiber"
+    for start in range(0, 96, 32):
+        assert (y[start : start + 32 : 3] == x[start : start + 32 : 3].sum() + 1000 * x[start]).all()
 
 
 def test_a_wait_in_a_function_of_its_own_keeps_its_fibers(cut: Library) -> None:

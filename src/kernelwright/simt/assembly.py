@@ -57,3 +57,8 @@ def without(text: str, names: Iterable[str]) -> str:
             rf"^define (?:dso_local )?(void @{re.escape(name)}\()", r"define internal \1", text, flags=re.MULTILINE
         )
     return text
+
+
+def enclosed(text: str) -> str:
+    """The module with hidden functions made internal, so that kernels that are put in where they run don't stay."""
+    return re.sub(r"^define hidden ", "define internal ", text, flags=re.MULTILINE)

@@ -11,7 +11,7 @@ from typing import Any
 
 from kernelwright.errors import LaunchError, MissingError
 from kernelwright.records import digest
-from kernelwright.simt import assembly, check, check_ir, compiling, cpu, store
+from kernelwright.simt import assembly, check, check_ir, compiling, cpu, sites, store
 from kernelwright.simt.check import Arena, FaultKind, Outcome, Tables, Watch
 from kernelwright.simt.library import Argument, Grid, Library, Report, sized
 from kernelwright.simt.unit import Entry, Unit
@@ -38,7 +38,7 @@ def build_watched(unit: Unit, entries: Sequence[Entry], *, check: bool, count: b
         raw, log, read = compiling.assemble(unit, entries, folder, _TOLD)
         plain = assembly.without(raw, [f"simt_loop_{i}" for i in range(len(entries))])
         watched = check_ir.watch(compiling.optimised(plain, folder, _OPTIMISED), f"{Path(__file__).parents[1]}/")
-        object_file = compiling.to_object(watched.text, folder, fibers=True, as_it_is=True)
+        object_file = compiling.to_object(sites.numbered(watched.text), folder, fibers=True, as_it_is=True)
         runtime = compiling.runtime_objects(unit.simd_width, watched=True)
         clang.link(object_file, folder / "library.so", system=sys.platform, arch=arch(), others=runtime)
         Tables.of(watched).write(folder / TABLES)

@@ -11,7 +11,7 @@ from typing import Literal
 
 from kernelwright.errors import MissingError, UnknownNameError, UsageError
 from kernelwright.records import digest
-from kernelwright.simt import assembly, glue, matrices, regions, store
+from kernelwright.simt import assembly, glue, matrices, regions, sites, store
 from kernelwright.simt.library import Library, sized
 from kernelwright.simt.unit import Entry, Unit
 from kernelwright.toolchain import clang
@@ -44,8 +44,8 @@ FLAGS = (
 _KERNEL_FLAGS = ("-fno-gnu-inline-asm",)
 _FRAME_BYTES = 80 << 10
 """What a function may need of a fiber's stack: 128 KiB, less where it starts (fibers.cpp) and what it calls."""
-# Where lanes meet is the return address of a call, so no call may be copied into two branches. In LLVM's assembly
-# "convergent" sees to that; the code generator doesn't know the word.
+# Where lanes meet for a product is the return address of a call, so no call may be copied into two branches. In LLVM's
+# assembly "convergent" sees to that; the code generator doesn't know the word.
 _NO_COPIES = tuple(
     word
     for option in ("-disable-tail-duplicate", "-disable-early-taildup", "-tail-dup-placement=false")
@@ -53,7 +53,7 @@ _NO_COPIES = tuple(
 )
 _BEFORE_CUTTING = ("-fno-vectorize", "-fno-slp-vectorize", "-mllvm", "-sink-common-insts=false")
 """Vector code is made of loops over lanes, once there are some; loads of neighbours stay together for it."""
-_PASSES = ("assembly", "compiling", "control_flow", "layout", "matrices", "pieces", "regions", "steps")
+_PASSES = ("assembly", "compiling", "control_flow", "layout", "matrices", "pieces", "regions", "sites", "steps")
 """The files here that decide what code is made."""
 _RUNTIME_FLAGS = ("-fomit-frame-pointer", "-fno-strict-aliasing", "-w")
 
@@ -105,8 +105,10 @@ def _build_cpu(unit: Unit, entries: Sequence[Entry]) -> Library:
         text = assembly.without(text, [f"simt_{'loop' if i in waiting else 'fiber'}_{i}" for i in _range(entries)])
         done = set[int]()
         if waiting:
-            text = matrices.joined(optimised(text, folder, _BEFORE_CUTTING))
+            text = matrices.joined(optimised(assembly.enclosed(text), folder, _BEFORE_CUTTING))
             text, done = regions.cut(text, waiting, unit.simd_width)
+        if done != waiting:
+            text = sites.numbered(text)
         modes = ["regions" if i in done else "fiber" if i in waiting else "loop" for i in _range(entries)]
         runtime = runtime_objects(unit.simd_width) if waiting else ()
         object_file = to_object(text, folder, fibers="fiber" in modes)

@@ -8,7 +8,7 @@ from kernelwright.simt.layout import parts, type_of
 
 NAME = re.compile(r'%(?:"[^"]*"|[\w.$-]+)')
 _RESULT = re.compile(r'(%(?:"[^"]*"|[\w.$-]+)) = ')
-_LABEL = re.compile(r'("[^"]*"|[\w.$-]+):')
+LABEL = re.compile(r'("[^"]*"|[\w.$-]+):')
 _TARGET = re.compile(r'label (%(?:"[^"]*"|[\w.$-]+))')
 _INCOMING = re.compile(r'\[ (.*?), (%(?:"[^"]*"|[\w.$-]+)) \]')
 _FLAGS = re.compile(
@@ -85,7 +85,7 @@ def blocks(text: Sequence[str]) -> list[Block]:
     found = [Block(f"%v{max(arguments, default=-1) + 1}")]
     for raw in joined_switches(text[1:-1]):
         raw = re.sub(r"%(\d+)\b", r"%v\1", raw)
-        label = _LABEL.match(raw)
+        label = LABEL.match(raw)
         if label and not raw.startswith(" "):
             name = f"%v{label[1]}" if label[1].isdigit() else f"%{label[1]}"
             if found[-1].lines:

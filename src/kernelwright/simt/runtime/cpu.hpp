@@ -111,14 +111,16 @@ struct Worker {
 };
 
 extern "C" {
+// What a kernel calls; regions.py cuts here, or sites.py turns it into one of the two below.
 __attribute__((convergent, nomerge)) void simt_wait_group();
 __attribute__((convergent, nomerge)) void simt_wait_simd(void (*complete)(Simd&, u64));
 __attribute__((convergent, nomerge)) void simt_wait_none();
 // Scalars, not vectors of two: calling conventions make a double of those, and then matrices stay in memory.
 __attribute__((convergent, nomerge, const)) Pair simt_matrix_product(float a0, float a1, float b0, float b1, float c0,
                                                                      float c1);
-// The same for a runtime function that stands between the kernel's call, at `site`, and the wait.
+// `site` is compared, never followed: lanes at the same one meet, those at the lowest first.
 void simt_wait_at(void (*complete)(Simd&, u64), const void* site);
+void simt_wait_group_at(const void* site);
 void simt_run_fibers(Launch*, Worker*, void (*body)(Group&, const Launch&));
 void simt_log(Group*, const char* text, u64 bytes);
 // Where the running thread stands. Constant to the thread, so the compiler asks once; regions.py knows the answers.

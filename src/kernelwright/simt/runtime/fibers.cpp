@@ -1,7 +1,7 @@
 // Runs the threads of one group as fibers on one worker thread. Compiled once and linked to every entry that waits.
 //
 // Order is fixed: lanes of a SIMD group from the lowest, SIMD groups from the lowest, so a run repeats bit by bit. Lanes
-// that wait in several places meet at the lowest address first, which in compiled code is the branch before the join.
+// that wait in several places meet at the lowest first: sites.py numbers them so that a branch comes before the join.
 #include "groups.hpp"
 
 namespace simt {
@@ -241,15 +241,12 @@ SIMT_INLINE void wait(void (*complete)(Simd&, u64), const void* site) {
 
 extern "C" {
 
-void simt_wait_simd(void (*complete)(Simd&, u64)) { wait(complete, __builtin_return_address(0)); }
-void simt_wait_none() { wait(nullptr, __builtin_return_address(0)); }
 void simt_wait_at(void (*complete)(Simd&, u64), const void* site) { wait(complete, site); }
 
-void simt_wait_group() {
+void simt_wait_group_at(const void* site) {
   Group& g = fiber::group();
   Fiber& f = *g.current;
   Simd& s = *f.simd;
-  const void* site = __builtin_return_address(0);
   f.site = site;
   if (!g.waiting_at_barrier)
     g.barrier_site = site;
