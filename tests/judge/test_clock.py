@@ -57,6 +57,9 @@ class Scripted:
             outputs=(calls.leaves(reveal[0])[0] + 1,) if keep else (),
         )
 
+    def beside(self, calls: Batch, expected: Expected) -> Window:
+        return self.window(calls, expected)
+
     def start(self) -> Started:
         return Started()
 

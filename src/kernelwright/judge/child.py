@@ -22,6 +22,7 @@ from kernelwright.errors import CompileError, MissingError
 from kernelwright.judge import frames, ledger
 from kernelwright.judge.arena import Block, Place
 from kernelwright.judge.grounds import CpuGround, Ground, TheirArena
+from kernelwright.judge.neighbours import Operators
 from kernelwright.records import Build, BuildRequest, Candidate, Problem, decode, encode, flatten, unflatten
 from kernelwright.sandbox import Limits, confine
 from kernelwright.targets.names import Names
@@ -86,6 +87,10 @@ class Series:
 CALLS = struct.Struct("<II")
 """What the first go of a window says: how many calls, and whether their results must be ready in the order of the
 stream that is current where they return, as whoever uses them next takes for granted."""
+
+
+BESIDE = 0xFFFFFFFF
+"""Revealed in place of a call: nothing is copied, stock operators run."""
 
 
 def reveal(calls: Sequence[int], describe: bool) -> bytes:
@@ -255,6 +260,7 @@ class _Stand:
 
     def __init__(self, problem: Problem, arena: TheirArena, order: Series, ground: Ground) -> None:
         self._problem, self._order, self._ground = problem, order, ground
+        self._operators: Operators | None = None
         self._inputs = [list(map(arena.tensor, order.inputs.group(call))) for call in range(order.inputs.count)]
         self._slots = [list(map(arena.tensor, order.slots.group(slot))) for slot in range(order.slots.count)]
         self._arguments = [self._fresh(call) for call in range(order.inputs.count)]
@@ -278,7 +284,12 @@ class _Stand:
             frames.send(channel, b"D" + token)
             token, more = frames.parse_go(frames.receive(channel)[0])
             describe, *asked = struct.unpack(f"<{len(more) // 4}I", more)
-            if asked:
+            if asked == [BESIDE]:
+                self._operators = self._operators or Operators()
+                self._operators()
+                self._ground.finish()
+                frames.send(channel, b"D" + token)
+            elif asked:
                 self._copy(results, firm, asked, misfits)
                 self._ground.finish()
                 frames.send(channel, b"D" + token)

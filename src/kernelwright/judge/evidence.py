@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kernelwright.judge.neighbours import Neighbours
 from kernelwright.judge.steps import Watched
 from kernelwright.records import Case, Status, Timing
 from kernelwright.targets.surroundings import Change
@@ -121,6 +122,8 @@ class Evidence:
     floor_bytes: int = 0
     watched: Watched | None = None
     """What the watched build of hosted kernels told; None where none was asked."""
+    neighbours: Neighbours | None = None
+    """How stock operators fare right after it, where that was looked at."""
     kernels: tuple[tuple[str, float], ...] = ()
     """What a profiler saw run, with its share of the time."""
 

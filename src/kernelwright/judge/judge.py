@@ -22,7 +22,7 @@ import torch
 
 from kernelwright import targets
 from kernelwright.errors import ProblemError, UsageError
-from kernelwright.judge import physics
+from kernelwright.judge import neighbours, physics
 from kernelwright.judge.building import Building
 from kernelwright.judge.cases import PROBES, Pool, total_bytes
 from kernelwright.judge.clock import Turns, time_turns
@@ -334,6 +334,7 @@ class Judge:
             with self.gate.busy():
                 hearing.look()
             if stage is Stage.CONFIRM or self._hosted:
+                self._look_beside(hearing)
                 with self.gate.busy():
                     told = hearing.session.ledger(self._inputs()(_LEDGER_CALLS))
                 hearing.evidence = replace(hearing.evidence, kernels=told)
@@ -400,6 +401,16 @@ class Judge:
             hearing.timed(mine, best[1] if best else None)
         assert mine.timing is not None
         return tuple(_comparison(item.candidate, turn, mine) for item, turn in beside)
+
+    def _look_beside(self, hearing: Hearing) -> None:
+        """Times stock operators after its calls and after those of the baseline that is held longest."""
+        with self._lock:
+            held = [item.session for item in self._held.values() if item.session.lost is None]
+        _, answer = self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))
+        if held and answer is not None and hearing.session not in held:
+            with self.gate.quiet():
+                found = neighbours.measure(held[0], hearing.session, self._inputs(), answer.expected)
+            hearing.evidence = replace(hearing.evidence, neighbours=found)
 
     def _set_floor(self, hearing: Hearing, mine: Turns) -> None:
         """Works out the physics floor only where moving every byte would take longer than the candidate did."""

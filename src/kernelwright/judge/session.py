@@ -227,6 +227,31 @@ class Session:
             own_us=asked.own_us,
         )
 
+    def beside(self, calls: "Batch", expected: Expected) -> Window:
+        """A window, after which stock operators run in place of any copying: `copy_us` is theirs."""
+        if self._lost:
+            return Window(self._lost)
+        limit_s = min(self.settings.window_s, self.settings.call_s * max(len(calls), 1))
+        try:
+            series = self._ready(calls, expected, 1)
+            if isinstance(series, Failure):
+                return Window(series)
+            wire, arena = self._wire, self._arena
+            assert wire is not None and arena is not None
+            series.write(arena, calls)
+            arena.publish()
+            timed = self._timed(wire, child.CALLS.pack(len(calls), False), limit_s)
+            after = _Step() if timed.message else self._timed(wire, child.reveal((child.BESIDE,), False), limit_s)
+            message = timed.message or after.message
+            if message is None:
+                wire.resume()
+                message = wire.await_message(self.settings.call_s, self._requests.serve)
+                wire.stop()
+        except Lost as lost:
+            return Window(self._end(lost, "in forward"))
+        failure = self._failed(message, "returned")
+        return Window(failure, len(calls), timed.us, after.us)
+
     def state(self, like: "Mapping[str, Tensor]") -> State:
         """The tensors of the candidate's state_dict that have the names, shapes and dtypes of `like`."""
         if self._lost:

@@ -237,6 +237,10 @@ class Steps(Protocol):
         and `keep` says whether those of the first come back."""
         ...
 
+    def beside(self, calls: "Batch", expected: Expected) -> Window:
+        """A window, after which stock operators run in place of any copying: `copy_us` is theirs."""
+        ...
+
     def state(self, like: "Mapping[str, Tensor]") -> State:
         """The tensors of the candidate's state_dict that have the names, shapes and dtypes of `like`."""
         ...
