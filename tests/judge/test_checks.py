@@ -6,6 +6,7 @@ import pytest
 
 from kernelwright.judge.evidence import Call, Difference, Evidence, Output
 from kernelwright.judge.hearing import checks
+from kernelwright.judge.neighbours import Neighbours
 from kernelwright.judge.steps import Failure, Watched
 from kernelwright.plugins import find, members
 from kernelwright.records import Case, Status, Timing, Weight
@@ -37,6 +38,12 @@ FILTERS = Change("the warning filters changed", False)
 LATE = Failure(Status.TIMEOUT, "took too long")
 
 FAILS = [
+    (
+        "neighbours",
+        evidence(neighbours=Neighbours(1.8, 1.6, 2.0, 0.02, 300.0)),
+        Weight.INFORM,
+        Status.WRONG_VALUES,
+    ),
     ("quiet_clock", evidence(timing=timing(), disturbed=2), Weight.INFORM, Status.WRONG_VALUES),
     ("quiet_clock", evidence(timing=timing(), short_of_time=True), Weight.INFORM, Status.WRONG_VALUES),
     ("weights_followed", evidence(call(reloaded=True, error="no"), baseline=True), Weight.BAR, Status.RUNTIME_ERROR),
@@ -86,6 +93,8 @@ STANDS = [
     ("values", evidence(call(OFF, informative=False))),
     ("super_batch", evidence(timing=timing(5.0, 5.1), single_us=60.0)),
     ("super_batch", evidence(timing=timing(5.0), single_us=400.0, baseline_us=10.0, baseline_single_us=390.0)),
+    ("neighbours", evidence(neighbours=Neighbours(1.8, 1.0, 2.0, 0.02, 300.0))),
+    ("neighbours", evidence(neighbours=Neighbours(1.8, 1.6, 2.0, 0.7, 300.0))),
     ("physics", evidence(timing=timing(0.0, 0.0), single_us=80.0, floor_us=50.0)),
     ("physics", evidence(timing=timing(0.0, 90.0), floor_us=50.0)),
 ]

@@ -8,11 +8,13 @@ baseline is timed twice in each round: only what goes beyond its distance from i
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kernelwright.judge.fresh import Batch
 from kernelwright.judge.statistics import ratio
 from kernelwright.judge.steps import Expected, Steps
+
+if TYPE_CHECKING:
+    from kernelwright.judge.fresh import Batch
 
 _ROUNDS = 12
 _TRIES = 4
@@ -46,7 +48,7 @@ class Neighbours:
         return self.low > (1.0 + TOLERATED) * (1.0 + self.floor)
 
 
-def measure(baseline: Steps, mine: Steps, inputs: Callable[[int], Batch], expected: Expected) -> Neighbours | None:
+def measure(baseline: Steps, mine: Steps, inputs: "Callable[[int], Batch]", expected: Expected) -> Neighbours | None:
     """None where one of them has failed. Call it inside Gate.quiet()."""
     samples: list[list[float]] = [[], [], []]
     lanes = [(0, baseline), (1, baseline), (2, mine)]
