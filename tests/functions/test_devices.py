@@ -78,3 +78,35 @@ def test_auto_runs_where_the_arrays_are() -> None:
     a, b, operator, res = operands(50)
     kw.njit(target="auto")(shuffle_mul)(a, b, operator, res)
     np.testing.assert_allclose(res, shuffled(a, b, operator), rtol=1e-12, atol=1e-12)
+
+
+def test_batches_on_metal() -> None:
+    signature = "void(float32[:], float32[:], int32[:,:], float32[:])"
+    function = kw.guvectorize([signature], "(n),(n),(l,q)->(k)", target="metal")(shuffle_mul)
+    a, b, operator, _ = single(80)
+    many = np.stack([a * np.float32(factor) for factor in range(6)]).reshape(2, 3, 15)
+    res = np.zeros((2, 3, 127), np.float32)
+    assert function(many, b, operator, res) is res
+    for place in np.ndindex(2, 3):
+        np.testing.assert_allclose(res[place], shuffled(many[place], b, operator), rtol=1e-4, atol=1e-4)
+    operator[7, 0] = 40
+    with pytest.raises(IndexError, match="index 40 is out of bounds for axis 0 of 'a'"):
+        function(many, b, operator, res)
+
+
+def mixed(x, n):
+    if n < 0:
+        return x
+    return x * n + 1
+
+
+def test_numbers_become_arrays_on_metal() -> None:
+    function = kw.vectorize(["float32(float32, int32)"], target="metal")(mixed)
+    x, n = np.linspace(0, 1, 6, dtype=np.float32).reshape(2, 3), np.array([-1, 2, 3], np.int32)
+    expected = np.where(n < 0, x, x * n + 1)
+    found = function(x, n)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    with pytest.warns(UserWarning, match="Metal has no float64, so it runs on the CPU; declare it for float32"):
+        double = kw.vectorize(["float64(float64, int64)"], target="metal")(mixed)(x.astype(float), n)
+    assert double.dtype == np.float64

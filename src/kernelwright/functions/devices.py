@@ -20,6 +20,7 @@ from kernelwright.functions.signatures import Type, Types
 from kernelwright.loops import ArrayType, ScalarType
 from kernelwright.loops.program import Index
 
+HOSTED = "{}: there is no Metal device here; the CPU stands in for it, and its times say nothing"
 _GROUP = 256
 _DEVICES = {"metal": "mps", "cuda": "cuda"}
 
@@ -64,11 +65,52 @@ def has_float64_arrays(types: Types) -> bool:
     return any(isinstance(kind, ArrayType) and kind.dtype is ScalarType.FLOAT64 for kind in types)
 
 
+class Device:
+    """Where arrays go, and who compiles. Hosted Metal's memory is the CPU's."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._native = name != "metal" or _metal_is_here()
+
+    def move(self, array: Any, dtype: str | None = None) -> Any:
+        """The array on the device, contiguous and of the dtype: itself where that is what it is."""
+        if not self._native:
+            return np.ascontiguousarray(self.host(array), dtype)
+        import torch
+
+        tensor = array if isinstance(array, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(self.host(array)))
+        wanted = tensor.dtype if dtype is None else getattr(torch, dtype)
+        return tensor.detach().to(_DEVICES[self.name], wanted).contiguous()
+
+    @staticmethod
+    def host(array: Any) -> np.ndarray:
+        """The array in the CPU's memory."""
+        return array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
+
+    def compiled(
+        self, program: loops.Program, boundscheck: bool, *, batched: bool = False
+    ) -> tuple[tuple[loops.Launch, ...], Any]:
+        """The kernels' launches and the library. Raises UnsupportedError, CompileError or MissingError."""
+        if self.name == "metal":
+            from kernelwright.metal import compile_shader
+
+            printed = loops.print_program_msl(program, boundscheck=boundscheck, batched=batched)
+            return printed.launches, compile_shader(loops.msl_template() + printed.text, name=f"{program.name}.metal")
+        from kernelwright.targets import compile
+        from kernelwright.targets.broker import language
+
+        reason = language("cuda").missing()
+        if reason is not None:
+            raise MissingError(f"target='cuda': {reason}")
+        printed = loops.print_program_cuda(program, boundscheck=boundscheck, batched=batched)
+        return printed.launches, compile(loops.cuda_template() + printed.text, language="cuda")
+
+
 class DeviceOverload:
     """A function compiled for a device and the types of its arguments."""
 
     def __init__(self, function: Callable[..., Any], types: Types, options: Options, device: str) -> None:
-        self.device, self.types = device, types
+        self.device, self.types = Device(device), types
         single = device == "metal" or options.precision == "float32"
         if single:
             self.types = narrowed(types)
@@ -80,8 +122,7 @@ class DeviceOverload:
                 "atomics, in another order each time; target='cpu' has a fixed one"
             )
         self._fail = failing(self.program)
-        self._native = device != "metal" or _metal_is_here()
-        self._launches, self._library = _compiled(self.program, options.boundscheck, device)
+        self._launches, self._library = self.device.compiled(self.program, options.boundscheck)
 
     def __call__(self, values: Sequence[Any]) -> Any:
         """Runs it; waits for the device."""
@@ -95,20 +136,20 @@ class DeviceOverload:
                 scalars.append(np.dtype(kind.value).type(value).item())
                 shown.append(scalars[-1])
                 continue
-            array = self._there(value, kind)
+            array = self.device.move(value, kind.dtype.value)
             arrays.append(array)
-            sizes += [*map(int, array.shape), *_packed(array.shape), 0]
+            sizes += [*map(int, array.shape), *packed_strides(array.shape), 0]
             shown.append(np.broadcast_to(np.zeros((), kind.dtype.value), tuple(array.shape)))
             if argument.written:
                 back.append((value, array))
-        words = self._move(np.array(sizes or [0], np.int64))
+        words = self.device.move(np.array(sizes or [0], np.int64))
         error, results = (
-            self._move(np.zeros(10, np.int32)),
-            self._move(np.zeros(max(1, len(self.program.result)), np.int64)),
+            self.device.move(np.zeros(10, np.int32)),
+            self.device.move(np.zeros(max(1, len(self.program.result)), np.int64)),
         )
         if any(isinstance(c, loops.Let | Index) for c in self.program.body):  # bounds may be read from arrays
             shown = [
-                value if isinstance(kind, ScalarType) else _host(arrays[i])
+                value if isinstance(kind, ScalarType) else Device.host(arrays[i])
                 for i, kind, value in _placed(self.types, shown)
             ]
         for launch in self._launches:
@@ -118,29 +159,12 @@ class DeviceOverload:
                 kernel(*arrays, words, *scalars, error, results, threads=threads, group_size=min(_GROUP, threads))
         for value, array in back:
             _copy(array, value)
-        told = np.ascontiguousarray(_host(error))
+        told = np.ascontiguousarray(Device.host(error))
         if told[5]:
             self._fail(told.ctypes.data)
-        cells = _host(results)
+        cells = Device.host(results)
         answers = tuple(cells[i : i + 1].view(kind.value)[0].item() for i, kind in enumerate(self.program.result))
         return answers if len(answers) > 1 else answers[0] if answers else None
-
-    def _there(self, value: Any, kind: ArrayType) -> Any:
-        """The array on the device, contiguous and of its type: itself where that is what it is."""
-        if not self._native:
-            return np.ascontiguousarray(_host(value), kind.dtype.value)
-        import torch
-
-        dtype = getattr(torch, kind.dtype.value)
-        tensor = value if isinstance(value, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(_host(value)))
-        return tensor.detach().to(_DEVICES[self.device], dtype).contiguous()
-
-    def _move(self, array: np.ndarray) -> Any:
-        if not self._native:
-            return array
-        import torch
-
-        return torch.from_numpy(array).to(_DEVICES[self.device])
 
 
 def say_once(said: set[str], sentence: str) -> None:
@@ -161,22 +185,6 @@ def _metal_is_here() -> bool:
     return native.available()
 
 
-def _compiled(program: loops.Program, boundscheck: bool, device: str) -> tuple[tuple[loops.Launch, ...], Any]:
-    if device == "metal":
-        from kernelwright.metal import compile_shader
-
-        printed = loops.print_program_msl(program, boundscheck=boundscheck)
-        return printed.launches, compile_shader(loops.msl_template() + printed.text, name=f"{program.name}.metal")
-    from kernelwright.targets import compile
-    from kernelwright.targets.broker import language
-
-    reason = language("cuda").missing()
-    if reason is not None:
-        raise MissingError(f"target='cuda': {reason}")
-    printed = loops.print_program_cuda(program, boundscheck=boundscheck)
-    return printed.launches, compile(loops.cuda_template() + printed.text, language="cuda")
-
-
 def _adds_by_atomics(program: loops.Program) -> bool:
     plans = loops.analyse(program).loops
     return any(plan.kind is loops.Kind.SCATTER and any(b.type.floating for b, _ in plan.scatters) for plan in plans)
@@ -191,7 +199,7 @@ def _placed(types: Types, shown: Sequence[Any]) -> list[tuple[int, Type, Any]]:
     return placed
 
 
-def _packed(shape: Sequence[int]) -> list[int]:
+def packed_strides(shape: Sequence[int]) -> list[int]:
     strides, step = [], 1
     for size in reversed(shape):
         strides.append(step)
@@ -201,11 +209,7 @@ def _packed(shape: Sequence[int]) -> list[int]:
 
 def copies(values: Sequence[Any]) -> list[Any]:
     """The arguments as NumPy arrays of their own, and numbers."""
-    return [np.array(_host(value)) if hasattr(value, "shape") and value.shape else value for value in values]
-
-
-def _host(array: Any) -> np.ndarray:
-    return array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
+    return [np.array(Device.host(value)) if hasattr(value, "shape") and value.shape else value for value in values]
 
 
 def _copy(source: Any, target: Any) -> None:
@@ -220,4 +224,4 @@ def _copy(source: Any, target: Any) -> None:
         if source.data_ptr() != target.data_ptr():
             target.detach().copy_(source)
     else:
-        target[...] = _host(source)
+        target[...] = Device.host(source)

@@ -12,6 +12,7 @@ from kernelwright.functions.arguments import Given, convert, given
 from kernelwright.functions.chain import Link
 from kernelwright.functions.constants import Constant, is_constant
 from kernelwright.functions.devices import (
+    HOSTED,
     DeviceOverload,
     copies,
     device_of,
@@ -139,10 +140,7 @@ class Function(functools.partial):
             )
             return None
         if hosted(device):
-            say_once(
-                self._said,
-                f"{self._name}: there is no Metal device here; the CPU stands in for it, and its times say nothing",
-            )
+            say_once(self._said, HOSTED.format(self._name))
         key = (device, types)
         if key not in self._devices:
             with compiling():

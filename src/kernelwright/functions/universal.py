@@ -3,6 +3,7 @@
 import functools
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from kernelwright import loops
 from kernelwright.errors import UsageError
 from kernelwright.functions.batches import batch_entry, batch_text
 from kernelwright.functions.chain import array_words
+from kernelwright.functions.device_batches import DeviceBatch
+from kernelwright.functions.devices import HOSTED, hosted, say_once
 from kernelwright.functions.failures import failing
 from kernelwright.functions.locks import compiling
 from kernelwright.functions.options import Options
@@ -51,7 +54,8 @@ class Universal:
         self._returns = layout is None
         """Whether the function gives its result back, as vectorize wants, or writes it."""
         self.inputs, self.outputs = layout or (((),) * count, ((),))
-        self._batches: dict[Types, _Batch] = {}
+        self._batches: dict[Types, _Batch | DeviceBatch] = {}
+        self._said: set[str] = set()
         expected = len(self.inputs) + (0 if self._returns else len(self.outputs))
         for size, what in ((count, "the function"), *((len(s.arguments), f"signature {s}") for s in self.signatures)):
             if size != expected:
@@ -131,15 +135,32 @@ class Universal:
     def _laid_out(self, types: Types) -> Types:
         return tuple(ArrayType(kind.dtype, kind.ndim, False) if isinstance(kind, ArrayType) else kind for kind in types)
 
-    def _batch(self, types: Types) -> "_Batch":
+    def _batch(self, types: Types) -> "_Batch | DeviceBatch":
         if types not in self._batches:
             with compiling():
                 if types not in self._batches:
-                    self._batches[types] = _Batch(self, types)
+                    self._batches[types] = self._made(types)
         return self._batches[types]
 
+    def _made(self, types: Types) -> "_Batch | DeviceBatch":
+        device = self.options.target
+        if device in ("cpu", "auto"):
+            return _Batch(self, types)
+        if device == "metal" and any(_scalar(kind) is ScalarType.FLOAT64 for kind in types):
+            say_once(self._said, f"{self._name}: Metal has no float64, so it runs on the CPU; declare it for float32")
+            return _Batch(self, types)
+        if hosted(device):
+            say_once(self._said, HOSTED.format(self._name))
+        results = [np.dtype(_scalar(kind).value) for kind in types[len(self.inputs) :]]
+        laid = tuple(replace(kind, contiguous=True) if isinstance(kind, ArrayType) else kind for kind in types)
+        return DeviceBatch(self.py_func, laid, results, device, self.options.boundscheck)
+
     def _results(
-        self, outputs: Sequence[np.ndarray], batch: "_Batch", shape: tuple[int, ...], sizes: dict[str, int]
+        self,
+        outputs: Sequence[np.ndarray],
+        batch: "_Batch | DeviceBatch",
+        shape: tuple[int, ...],
+        sizes: dict[str, int],
     ) -> list[np.ndarray]:
         made = []
         for index, core in enumerate(self.outputs):

@@ -1,6 +1,5 @@
 """Everybody who can compute a function on this machine, as something to call and compare; and who cannot, and why."""
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -123,8 +122,7 @@ def _jax(subject: Subject, form: WholeArrays | None, arguments: Sequence[Any], t
 def _torch(subject: Subject, form: WholeArrays | None, arguments: Sequence[Any], target: int) -> Iterator[Rival]:
     import torch
 
-    devices = {"cpu": None, "cuda": None if torch.cuda.is_available() else "there is no CUDA device"}
-    devices["mps"] = None if torch.backends.mps.is_available() else "there is no Metal device"
+    devices = {"cpu": None, "cuda": _no_device("cuda"), "mps": _no_device("metal")}
     for device, reason in devices.items():
         name = f"torch {device}"
         if reason is None and form is None and "torch" not in subject.given:
@@ -175,15 +173,30 @@ def _ours(subject: Subject, arguments: Sequence[Any], target: int, constants: Se
                 yield _missing(f"ours, {plan}", str(error).partition(": ")[2] or str(error))
                 continue
             yield Rival(f"ours, {plan}", lambda run=compiled, own=own: run(*own), lambda own=own: own[target])
-    for device in ("cuda", "metal"):
-        yield _missing(f"ours, {device}", _no_device(device))
+    yield from _ours_on_devices(subject, arguments, target)
     for device, reason in MISSING_TARGETS.items():
         yield _missing(f"ours, {device}", reason)
 
 
-def _no_device(device: str) -> str:
-    if device == "metal":
-        return "there is no Metal device" if sys.platform != "darwin" else "loops do not run on Metal devices yet"
+def _ours_on_devices(subject: Subject, arguments: Sequence[Any], target: int) -> Iterator[Rival]:
+    """With the arrays on the device already, as torch's are."""
     import torch
 
-    return "loops do not run on CUDA devices yet" if torch.cuda.is_available() else "there is no CUDA device"
+    for device, kind in (("cuda", "cuda"), ("metal", "mps")):
+        name, reason = f"ours, {device}", _no_device(device)
+        if reason is None and device == "metal" and any(getattr(v, "dtype", None) == np.float64 for v in arguments):
+            reason = "Metal has no float64"
+        if reason is not None:
+            yield _missing(name, reason)
+            continue
+        own = [torch.tensor(v, device=kind) if isinstance(v, np.ndarray) else v for v in arguments]
+        run = njit(target=device)(subject.function)
+        yield Rival(name, lambda run=run, own=own: run(*own), lambda own=own: own[target].cpu().numpy())
+
+
+def _no_device(device: str) -> str | None:
+    import torch
+
+    if device == "metal":
+        return None if torch.backends.mps.is_available() else "there is no Metal device"
+    return None if torch.cuda.is_available() else "there is no CUDA device"
