@@ -173,13 +173,15 @@ __device__ unsigned long long atomicAdd(unsigned long long*, unsigned long long)
 #define F2(name) extern "C" __device__ double name(double, double); extern "C" __device__ float name##f(float, float);
 F1(exp) F1(exp2) F1(log) F1(log2) F1(log10) F1(sqrt) F1(rsqrt) F1(sin) F1(cos) F1(tan) F1(asin) F1(acos) F1(atan)
 F1(sinh) F1(cosh) F1(tanh) F1(asinh) F1(acosh) F1(atanh) F1(floor) F1(ceil) F1(trunc) F1(rint) F1(fabs)
+F1(erf) F1(erfc) F1(tgamma) F1(lgamma)
 F2(atan2) F2(pow) F2(fmod) F2(copysign)
 """
 """What the CUDA compiler knows by itself, declared."""
 
 
 def test_cuda_compiles_to_ptx(tmp_path: Path) -> None:
-    texts = [cuda.text for name in CASES if (cuda := loops.print_program_cuda(in_float64(name)))]
+    programs = [*(in_float64(name) for name in CASES), loops.parse(error_function, [ArrayType(F32, 1)], real=F32)]
+    texts = [loops.print_program_cuda(program).text for program in programs]
     flags = ["-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_80", "-nocudainc", "-nocudalib", "-std=c++17"]
     flags += ["-ffreestanding", "-nostdinc", "-O1", "-Wno-unknown-cuda-version", "-S", "-", "-o"]
     clang.run([*flags, str(tmp_path / "all.ptx")], tmp_path, "\n".join([CUDA_WORDS, loops.cuda_template(), *texts]))

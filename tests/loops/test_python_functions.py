@@ -130,6 +130,20 @@ extern "C" void start_turns() { kernelwright::kernelwright_runtime = &runtime_wi
 """Three threads, as far as a kernel can tell, that run one after another and the last first."""
 
 
+def test_overlapping_arguments_run_one_after_another(threaded: tuple[ctypes.CDLL, dict[str, Program]]) -> None:
+    library, programs = threaded
+    memory, wanted = np.arange(40.0), np.arange(40.0)
+    before = library.turns_taken()
+    call(library, programs["axpy"], 2.0, memory[:-1], memory[1:])
+    CASES["axpy"][0](2.0, wanted[:-1], wanted[1:])
+    assert np.array_equal(memory, wanted) and library.turns_taken() == before
+    bins, other = np.arange(16), np.arange(16)
+    call(library, programs["histogram"], bins[:0], bins)  # no iteration at all
+    call(library, programs["histogram"], bins, bins)
+    CASES["histogram"][0](other, other)
+    assert np.array_equal(bins, other)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_parallel_loops_compute_the_same(name: str, threaded: tuple[ctypes.CDLL, dict[str, Program]]) -> None:
     library, programs = threaded

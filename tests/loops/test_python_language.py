@@ -438,6 +438,14 @@ def test_failures_of_the_interpreter() -> None:
         interpreted(unpacks, x)
 
 
+def named_like_a_module(math):
+    return math.shape[0]
+
+
+def test_a_local_name_hides_a_global_one() -> None:
+    assert interpreted(named_like_a_module, np.zeros(4)) == (4,)
+
+
 def is_program(value: Any) -> bool:
     return isinstance(value, Program)
 

@@ -117,8 +117,9 @@ class ParallelPrinter(ProgramPrinter):
         for buffer, op in plan.scatters:
             name, type = buffer.name, buffer.type
             count = " * ".join(str(size) for size in buffer.shape)
-            made += f"{pad}py::Scratch<{MEMORY[type]}> {name}scratch(kw_parts > 1 ? kw_parts * ({count}) : 0);\n"
             made += f"{pad}const int64 {name}count = {count};\n"
+            room = f"kw_parts > 1 && 4 * {name}count <= kw_count ? kw_parts * {name}count : 0"
+            made += f"{pad}py::Scratch<{MEMORY[type]}> {name}scratch({room});\n"
             captured += [f"{name}count"]
             start += f"{deep}{MEMORY[type]}* const {name} = {name}all + kw_part * {name}count;\n"
             start += f"{deep}for (int64 e = 0; e < {name}count; ++e) {name}[e] = {_identity(op, type)};\n"
@@ -138,9 +139,8 @@ class ParallelPrinter(ProgramPrinter):
         if not plan.scatters:
             return f"{text}{parallel}{INDENT * depth}}}\n"
         held = " && ".join(f"{buffer.name}scratch.data" for buffer, _ in plan.scatters)
-        few = " && ".join(f"4 * {buffer.name}count <= kw_count" for buffer, _ in plan.scatters)
         alone = self.plain_loop(loop, depth + 1)
-        text += f"{pad}if (kw_parts > 1 && {held} && {few}) {{\n{parallel}{pad}}} else {{\n{alone}{pad}}}\n"
+        text += f"{pad}if ({held}) {{\n{parallel}{pad}}} else {{\n{alone}{pad}}}\n"
         return f"{text}{INDENT * depth}}}\n"
 
     def _joined(self, op: Op, type: ScalarType, a: str, b: str) -> str:

@@ -1,7 +1,6 @@
 """A Program in CUDA C++."""
 
 from kernelwright.loops.device_text import DeviceProgram, Dialect, device_template, print_for
-from kernelwright.loops.expressions import Op
 from kernelwright.loops.program import Program
 from kernelwright.loops.types import ScalarType
 
@@ -15,7 +14,7 @@ CUDA = Dialect(
     number="int64(blockIdx.x) * blockDim.x + threadIdx.x",
     atomics=frozenset((ScalarType.FLOAT32, ScalarType.FLOAT64, ScalarType.INT32, ScalarType.UINT32, ScalarType.INT64)),
     refused=frozenset(),
-    missing=frozenset((Op.ERF, Op.ERFC, Op.GAMMA, Op.LGAMMA)),
+    missing=frozenset(),
     infinity="(1.0f / 0.0f)",
     nan="(0.0f / 0.0f)",
 )
@@ -27,8 +26,5 @@ def cuda_template() -> str:
 
 
 def print_program_cuda(program: Program, *, boundscheck: bool = True, batched: bool = False) -> DeviceProgram:
-    """Kernels, to stand after `cuda_template()`; `batched`: the whole program by each thread, on arrays of its own.
-
-    Raises UnsupportedError for a function that is not there.
-    """
+    """Kernels, to stand after `cuda_template()`; `batched`: the whole program by each thread, on arrays of its own."""
     return print_for(program, CUDA, boundscheck, batched)

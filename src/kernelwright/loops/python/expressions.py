@@ -98,9 +98,10 @@ class Expressions(Arrays):
         )
 
     def _attribute(self, node: ast.Attribute) -> Value:
-        if isinstance(node.value, ast.Name) and node.value.id not in self.names | self.variables:
-            return self._global(node)
-        if self.source.resolve(node) is not UNKNOWN:
+        root: ast.expr = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if isinstance(root, ast.Name) and root.id not in self.names | self.variables:
             return self._global(node)
         owner = self.value(node.value)
         if isinstance(owner, View):

@@ -290,7 +290,7 @@ class Statements(Expressions):
         shape = self.value(arguments[0])
         parts = shape if isinstance(shape, tuple) else (shape,)
         sizes = [int(part.value) for part in parts if isinstance(part, Constant)]
-        if len(sizes) != len(parts) or any(size <= 0 for size in sizes):
+        if not sizes or len(sizes) != len(parts) or any(size <= 0 for size in sizes):
             raise self.refuse(
                 node, "a local array whose size is not a constant", "constant sizes; pass larger arrays as arguments"
             )

@@ -22,8 +22,10 @@ namespace math {
 PY_CUDA1(exp) PY_CUDA1(exp2) PY_CUDA1(log) PY_CUDA1(log2) PY_CUDA1(log10) PY_CUDA1(sqrt) PY_CUDA1(rsqrt)
 PY_CUDA1(sin) PY_CUDA1(cos) PY_CUDA1(tan) PY_CUDA1(asin) PY_CUDA1(acos) PY_CUDA1(atan)
 PY_CUDA1(sinh) PY_CUDA1(cosh) PY_CUDA1(tanh) PY_CUDA1(asinh) PY_CUDA1(acosh) PY_CUDA1(atanh)
-PY_CUDA1(floor) PY_CUDA1(ceil) PY_CUDA1(trunc)
+PY_CUDA1(floor) PY_CUDA1(ceil) PY_CUDA1(trunc) PY_CUDA1(erf) PY_CUDA1(erfc) PY_CUDA1(lgamma)
 PY_CUDA2(atan2) PY_CUDA2(pow) PY_CUDA2(fmod) PY_CUDA2(copysign)
+PY_INLINE float gamma(float x) { return ::tgammaf(x); }
+PY_INLINE double gamma(double x) { return ::tgamma(x); }
 PY_INLINE float round(float x) { return ::rintf(x); }
 PY_INLINE double round(double x) { return ::rint(x); }
 PY_INLINE float magnitude(float x) { return ::fabsf(x); }

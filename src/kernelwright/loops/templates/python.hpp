@@ -128,7 +128,7 @@ PY_INLINE int64 turns(int64 start, int64 stop, int64 step) {
 }
 PY_INLINE int64 grain(int64 worth, int64 work) { return work < 1 ? worth : worth / work + 1; }
 PY_INLINE int64 parts(int64 count, int64 grain, int64 most) {
-    int64 wanted = count / grain;
+    int64 wanted = grain > 0 ? count / grain : 0;
     if (most > 32) most = 32;
     return wanted < 1 ? 1 : (wanted < most ? wanted : most);
 }
