@@ -7,6 +7,7 @@ import pytest
 from kernelwright.app.judge import read_candidate
 from kernelwright.errors import UsageError
 from kernelwright.records import Problem, Signature
+from kernelwright.writers.replay import candidate_of
 
 PROBLEM = Problem("net", "class Model: ...", Signature((), '{"dict": {"args": [], "kwargs": {"dict": {}}}}'))
 
@@ -31,6 +32,12 @@ def test_plain_torch_is_a_candidate_too(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("class ModelNew:\n    pass\n")
     candidate = read_candidate(tmp_path / "model.py", PROBLEM, "cpu")
     assert candidate.target == "torch@cpu" and [file.path for file in candidate.sources] == ["model.py"]
+
+
+def test_a_candidate_written_for_a_mac_is_metal(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text('lib = torch.mps.compile_shader("...")\nclass ModelNew:\n    pass\n')
+    assert read_candidate(tmp_path / "model.py", PROBLEM, "metal").target == "metal@metal"
+    assert candidate_of(tmp_path / "model.py", "metal").target == "metal@metal"
 
 
 def test_what_is_no_candidate_is_told(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from kernelwright import problems
-from kernelwright.judge import Judge, Settings
+from kernelwright.judge import Judge, Settings, differentiated, differentiating
 from kernelwright.judge.session import SessionSettings
 from kernelwright.records import Candidate, Problem, SourceFile, Status, Verdict, Weight
 from kernelwright.toolchain import clang
@@ -49,6 +49,7 @@ def load(name: str) -> Problem:
 def judged() -> Iterator[dict[str, Judge]]:
     """One judge for each problem."""
     found = {name: Judge(load(name), "metal", settings=SETTINGS) for name in ("gemm", "norm", "softmax", "swish")}
+    found["softmax backward"] = Judge(differentiated(load("softmax")), "metal", settings=SETTINGS)
     yield found
     for judge in found.values():
         judge.close()
@@ -56,6 +57,9 @@ def judged() -> Iterator[dict[str, Judge]]:
 
 def verdict(judged: dict[str, Judge], path: Path) -> Verdict:
     given = Candidate("test", "metal@metal", (SourceFile("model.py", path.read_text()),), label=path.stem)
+    if "backward" in header(path):
+        judge = judged[f"{header(path)['problem']} backward"]
+        return judge.submit(differentiating(given, judge.problem))
     return judged[header(path)["problem"]].submit(given)
 
 
@@ -69,7 +73,10 @@ def test_a_right_kernel_passes_without_a_time(judged: dict[str, Judge], path: Pa
     assert result.status is Status.PASSED, [(item.check, item.message) for item in result.findings if not item.ok]
     assert not result.native and result.timing is None and not result.comparisons and not result.confirmed
     ran = dict(result.ledger)
-    if path.stem == "library":
+    if path.stem == "softmax_backward":
+        assert {"forward_rows (hosted Metal)", "backward_rows (hosted Metal)"} <= set(ran)
+        assert found(result, "kernel_faults").endswith("in 2 launches")
+    elif path.stem == "library":
         assert header(path)["ledger"] in ran and not any("hosted Metal" in name for name in ran)
         assert not found(result, "kernel_faults") and not found(result, "estimate")
     else:
@@ -88,3 +95,21 @@ def test_a_wrong_kernel_is_rejected_for_the_true_reason(judged: dict[str, Judge]
     assert reason in header(path)["rejected"].split(", "), failed[0].message
     said = header(path).get("says")
     assert not said or said in failed[0].message
+
+
+def test_a_candidate_for_the_cpu_gets_no_hosted_kernel() -> None:
+    """Its time would be that of a host."""
+    text = (HERE / "honest" / "norm.py").read_text()
+    with Judge(load("norm"), "cpu", settings=SETTINGS) as judge:
+        result = judge.submit(Candidate("test", "metal@cpu", (SourceFile("model.py", text),)))
+    assert result.status is Status.COMPILE_ERROR
+    assert "kernels in metal run on metal, and this candidate is for cpu" in result.reason
+
+
+def test_a_problem_in_float64_is_none_for_metal(tmp_path: Path) -> None:
+    text = (PROBLEMS / "softmax.py").read_text().replace("torch.float32", "torch.float64")
+    (tmp_path / "wide.py").write_text(text)
+    with Judge(problems.load(f"{tmp_path / 'wide.py'}:Model"), "metal", settings=SETTINGS) as judge:
+        given = Candidate("test", "torch@metal", (SourceFile("model.py", f"{text}\nModelNew = Model\n"),))
+        result = judge.submit(given)
+    assert result.status is Status.UNSUPPORTED and "Metal has no float64" in result.reason

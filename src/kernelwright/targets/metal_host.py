@@ -18,7 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernelwright.errors import LaunchError
+from kernelwright.errors import LaunchError, MissingError
 from kernelwright.targets.metal_lacking import lacks
 from kernelwright.targets.metal_shims import shimmed
 
@@ -78,7 +78,10 @@ def housed(module: torch.nn.Module) -> torch.nn.Module:
     kind: Any = type(module)
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        for leaf in _tensors((args, kwargs)):
+        for place, leaf in enumerate(_tensors((args, kwargs))):
+            if leaf.dtype in _DOUBLES:
+                name = str(leaf.dtype).removeprefix("torch.")
+                raise MissingError(f"input {place} is {name}, and Metal has no {name}: no Mac could be given it")
             put(leaf)
         with hosting():
             result = kind.__call__(self, *args, **kwargs)
