@@ -275,6 +275,8 @@ class _Stand:
         try:
             token, more = frames.parse_go(go)
             calls, ordered = CALLS.unpack(more)
+            if self._problem.gradients:
+                module.between = bool(ordered)
             with _conditions(self._problem, self._ground):
                 for args, kwargs in self._arguments[:calls]:
                     results.append(module(*args, **kwargs))

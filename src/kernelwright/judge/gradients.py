@@ -110,6 +110,10 @@ def with_gradients(kind: type[nn.Module], ends: Sequence[int], parameters: Seque
     count = len(ends)
 
     class Differentiated(kind):  # a subclass: names of weights, train() and prepare() stay as they are
+        between = False
+        """Whether another forward comes between a forward and its backward, as in a model that calls a layer twice:
+        what a module keeps on itself for backward is then another call's. For calls that are not timed."""
+
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             if args:
                 args, arriving = args[:-count], args[-count:]
@@ -125,6 +129,10 @@ def with_gradients(kind: type[nn.Module], ends: Sequence[int], parameters: Seque
                 for end in ends:
                     if end >= len(results) or not results[end].requires_grad:
                         raise RuntimeError(f"no gradient flows back from result {end}: it is detached, or not there")
+                if self.between:
+                    others = [leaf.detach().flip(0) if leaf.dim() else leaf.detach() for leaf in own]
+                    call = unflatten(flatten({"args": list(args), "kwargs": kwargs}, _is_tensor)[1], others)
+                    _results(super(), call["args"], call["kwargs"])
                 names = [f"{_INPUT}{place}" for place, leaf in enumerate(own) if leaf.requires_grad] + [*parameters]
                 with torch.autocast("cpu", enabled=False):
                     found = torch.autograd.grad(
