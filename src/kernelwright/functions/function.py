@@ -180,7 +180,8 @@ class Function(functools.partial):
                 self._plans[key], self.plans[key] = found
                 made = choosing.link(self._plans[key], overload, constants)
                 for array in constants.values():
-                    weakref.finalize(array, _forget, weakref.ref(self), key, made)
+                    gone = weakref.finalize(array, _forget, weakref.ref(self), key, weakref.ref(made))
+                    gone.atexit = False
                 self._insert([made])
             return self._plans[key]
 
@@ -238,9 +239,11 @@ class Function(functools.partial):
         super().__setstate__((following, (), {}, self.__dict__))  # type: ignore[misc]
 
 
-def _forget(function: "weakref.ref[Function]", key: Any, link: Link) -> None:
+def _forget(function: "weakref.ref[Function]", key: Any, link: "weakref.ref[Link]") -> None:
     """A constant is gone: what was made for it goes too, and its place in memory may be another array's."""
-    link.release()
+    made = link()
+    if made is not None:
+        made.release()
     owner = function()
     if owner is not None:
         owner.plans.pop(key, None)

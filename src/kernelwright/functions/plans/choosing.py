@@ -120,8 +120,9 @@ def _compiled(
     for scheme in offered:
         program = replace(scheme.program, symbol=f"{overload.program.symbol}_{scheme.name}")
         checked = overload.options.boundscheck or scheme.name != "plain"
-        # A segment is summed by one thread, in one order; what else adds up would depend on the number of threads.
-        parallel = overload.options.parallel and scheme.name in ("segmented", "factored")
+        # A segment is summed by one thread, in one order. A folded table would be added up in parts.
+        threads = overload.parallel is not None if scheme.name == "plain" else scheme.name != "folded"
+        parallel = overload.options.parallel and threads
         texts.append(loops.print_function(program, boundscheck=checked, parallel=parallel))
         entries.append(_entry(overload, program, scheme, scatter, constants))
     loaded = compile("\n".join(texts), language="program", entries=written(*entries))
