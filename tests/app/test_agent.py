@@ -1,5 +1,6 @@
 """The agent's verbs as an agent with nothing but a shell meets them. The server of a task is a process of its own."""
 
+import asyncio
 import json
 import os
 import signal
@@ -7,12 +8,26 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kernelwright.app import desk
 from kernelwright.errors import UsageError
+from kernelwright.records import (
+    Candidate,
+    Comparison,
+    Entry,
+    Environment,
+    Facts,
+    SourceFile,
+    Stage,
+    Status,
+    Timing,
+    Verdict,
+)
+from kernelwright.writers.agent import AgentWriter
 from kernelwright.writers.tasks import TaskStore
 
 MODEL = "from reference import Model\n\n\nclass ModelNew(Model):\n    def forward(self, x):\n        return {}\n"
@@ -203,6 +218,41 @@ def test_a_folder_is_a_candidate_with_the_files_it_names_and_the_reference(place
     told = {file.path: file.text for file in candidate.sources}
     assert set(told) == {"model.py", "k.cpp", "reference.py"} and told["reference.py"] == problem.source
     assert (candidate.title, candidate.note) == ("me mine", "a note")
+
+
+def test_what_was_judged_elsewhere_can_be_confirmed(place: Path, net: Path, monkeypatch) -> None:
+    """By a server that never saw it: it judges the candidate first."""
+    from kernelwright.problems import load
+
+    class Quick:
+        async def submit(self, candidate: Candidate) -> Verdict:
+            brought.append(candidate.title)
+            raise UsageError("it cannot be judged")
+
+    brought: list[str] = []
+    with desk.Desk() as mine:
+        task = mine.store.task(mine.open_task(load(f"{net}:Net"), "null", [])["task"])
+        candidate = mine.read(task.id, place / "right.py", "me")
+        job = mine.store.ask(task, "confirm", "me", [candidate])
+        writer = AgentWriter(0.5, task=task)
+        asyncio.run(writer._serve(mine.store, task, Quick()))  # type: ignore[arg-type]
+        assert brought == [candidate.title] and [item.id for item in writer.confirming] == [job.id]
+
+
+def test_a_speedup_is_over_the_fastest_baseline_also_one_that_was_timed_later() -> None:
+    here = Environment(Facts("cpu", "cpu", "cpu"), system="", python="", torch="", threads=1)
+
+    def timed(name: str, median_us: float, *beside: Comparison) -> Entry:
+        candidate = Candidate(name, "torch@cpu", (SourceFile("model.py", name),), baseline=name != "me")
+        timing = Timing((median_us,) * 5, "slope")
+        verdict = Verdict(candidate.digest, "p", "torch@cpu", Status.PASSED, Stage.TIME, here, (), timing)
+        return Entry(candidate, replace(verdict, comparisons=beside))
+
+    eager, inductor = timed("eager", 40.0), timed("inductor", 8.0)
+    assert eager.verdict.timing is not None
+    mine = timed("me", 10.0, Comparison("eager", eager.candidate.digest, eager.verdict.timing, 4.0, 3.9, 4.1))
+    assert desk.entry_json(mine, [inductor, eager])["speedup"] == pytest.approx(0.8)
+    assert desk.entry_json(mine, [eager])["speedup"] == 4.0 and desk.entry_json(mine, [])["speedup"] is None
 
 
 def test_the_task_is_served_until_the_confirmation_is_over(place: Path, net: Path, monkeypatch) -> None:

@@ -120,7 +120,7 @@ def submit(
     """The full judge for one candidate. What was judged before is answered at once.
 
     The JSON: job, status (running, done, failed), verdict {candidate, status, stage, reason, findings (those not ok),
-    timing, comparisons, speedup, labels, log}.
+    timing, comparisons, speedup (over the fastest baseline known), baselines_not_timed, labels, log}.
     """
     from kernelwright.app.desk import Desk
 
@@ -155,12 +155,13 @@ def best(
 ) -> None:
     """The best candidate so far with its text, and the others in order.
 
-    The JSON: task, best {.. verdict, sources}, baselines_us, others, rejected. With --confirm: that of `submit`.
+    The JSON: task, best {.. verdict, sources}, baselines_us, others, rejected, waiting (jobs). With --confirm: that of
+    `submit`.
     """
     from kernelwright.app.desk import Desk
 
     with Desk() as desk:
-        _tell(desk.hand_in(name, "confirm", [], "agent", wait) if confirm else desk.best(name), json_to)
+        _tell(desk.confirm(name, wait) if confirm else desk.best(name), json_to)
 
 
 @app.command(epilog="Example: kernelwright agent profile 3fa2c1 --json -")

@@ -20,7 +20,7 @@ from typing import Any
 from kernelwright.app.judge import read_candidate
 from kernelwright.archive import Archive, open_archive
 from kernelwright.errors import KernelwrightError, UnknownNameError, UsageError
-from kernelwright.records import Candidate, Entry, Outcome, Parent, Problem, Status, Verdict, Weight, strict
+from kernelwright.records import Candidate, Entry, Event, Outcome, Parent, Problem, Status, Verdict, Weight, strict
 from kernelwright.report import verdict_json
 from kernelwright.search import select
 from kernelwright.writers.agent import AgentWriter
@@ -128,9 +128,16 @@ class Desk:
     def hand_in(
         self, task_name: str, kind: str, candidates: Sequence[Candidate], agent: str, wait_s: float = WAIT_S
     ) -> dict[str, Any]:
-        """A job for the task's server: "submit", "trial" or "confirm". See `result`."""
+        """A job for the task's server: "submit" or "trial". See `result`."""
         task = self.store.task(task_name)
         return self.result(self.store.ask(task, kind, agent, candidates).id, wait_s)
+
+    def confirm(self, task_name: str, wait_s: float = WAIT_S) -> dict[str, Any]:
+        """A job that judges the best so far again, on fresh seeds. See `result`."""
+        task = self.store.task(task_name)
+        ranked = select.ranked(history(self.archive(task.archive), task.problem, task.device))
+        best = [entry.candidate for entry in ranked[:1]]
+        return self.result(self.store.ask(task, "confirm", "agent", best).id, wait_s)
 
     def result(self, name: str, wait_s: float = WAIT_S) -> dict[str, Any]:
         """The job's answer, or `"status": "running"` if it has none within `wait_s` (at most WAIT_S) seconds."""
@@ -174,7 +181,14 @@ class Desk:
                 "baselines_us": _baselines(history(archive, task.problem, task.device)),
             }
         verdict = next(item for item in archive.verdicts(problem=task.problem) if item.digest == job.answer)
-        return told | {"status": "done", "verdict": entry_json(Entry(archive.candidate(verdict.candidate), verdict))}
+        entry = Entry(archive.candidate(verdict.candidate), verdict)
+        return told | {"status": "done", "verdict": self._entry_json(task, entry)}
+
+    def _entry_json(self, task: Task, entry: Entry) -> dict[str, Any]:
+        """`entry_json` beside all that is timed of the task's baselines, and which are not yet."""
+        rivals = select.baselines(history(self.archive(task.archive), task.problem, task.device))
+        waiting = set(task.baselines) - {rival.candidate.writer for rival in rivals}
+        return entry_json(entry, rivals) | {"baselines_not_timed": sorted(waiting) if entry.verdict.native else []}
 
     # ---- what is known -------------------------------------------------------------------------------------------
 
@@ -188,10 +202,11 @@ class Desk:
         first = next(iter(ranked or hosted), None)
         return {
             "task": task.id,
-            "best": None if first is None else entry_json(first) | {"sources": _sources(first.candidate)},
+            "best": None if first is None else self._entry_json(task, first) | {"sources": _sources(first.candidate)},
             "baselines_us": _baselines(entries),
-            "others": [_line(entry) for entry in (ranked or hosted)[1:_LISTED]],
+            "others": [_line(entry, select.baselines(entries)) for entry in (ranked or hosted)[1:_LISTED]],
             "rejected": sum(not entry.candidate.baseline and not _stands(entry) for entry in entries),
+            "waiting": [f"{job.id}: {job.kind} by {job.agent}" for job in self.store.jobs(task) if not job.over],
         }
 
     def candidates(self, name: str, words: str = "", status: str = "") -> dict[str, Any]:
@@ -202,11 +217,12 @@ class Desk:
         archive = self.archive(task.archive)
         wanted = words.lower().split()
         found = []
-        for entry in reversed(history(archive, task.problem, task.device)):
+        entries = history(archive, task.problem, task.device)
+        for entry in reversed(entries):
             candidate = entry.candidate
             held = " ".join([candidate.title, candidate.note, *(file.text for file in candidate.sources)]).lower()
             if all(word in held for word in wanted) and status.upper() in ("", entry.verdict.status.value):
-                found.append(_line(entry))
+                found.append(_line(entry, select.baselines(entries)))
         return {"task": task.id, "candidates": found[: 4 * _LISTED], "found": len(found)}
 
     def profile(self, beginning: str) -> dict[str, Any]:
@@ -303,7 +319,12 @@ def _search(problem: Problem, device: str, writers: Sequence[Any], archive: Arch
 
     plan = Plan(problem, device, tuple(writers), SESSION_S, attempts=1_000_000)
     with Judge(problem, device) as judge:
-        return conduct(plan, Court(judge, environment(device), JUDGE_VERSION), archive)
+        return conduct(plan, Court(judge, environment(device), JUDGE_VERSION), archive, _log)
+
+
+def _log(event: Event, _: Entry | None) -> None:
+    """To the file that a running job's answer names."""
+    print(f"{event.at_s:7.1f} s  {event.kind.value}  {event.writer}  {event.message}".rstrip(), flush=True)
 
 
 # ---- documents -----------------------------------------------------------------------------------------------------
@@ -321,8 +342,9 @@ def facts(device: str) -> Any:
     return Facts(device, "not on this machine", "unknown")
 
 
-def entry_json(entry: Entry) -> dict[str, Any]:
-    """A verdict as an agent needs it: what failed, what was noted, times. Samples and satisfied checks are left out."""
+def entry_json(entry: Entry, rivals: Sequence[Entry]) -> dict[str, Any]:
+    """A verdict as an agent needs it: what failed, what was noted, times. Samples and satisfied checks are left out.
+    The speedup is over the fastest of the baselines `rivals`, also where that was timed later."""
     candidate, verdict = entry.candidate, entry.verdict
     told = verdict_json(verdict)
     if told["timing"]:
@@ -332,7 +354,6 @@ def entry_json(entry: Entry) -> dict[str, Any]:
         for finding in verdict.findings
         if not finding.ok
     ]
-    best = verdict.best_baseline
     return strict(
         {
             "candidate": candidate.digest,
@@ -340,7 +361,7 @@ def entry_json(entry: Entry) -> dict[str, Any]:
             "label": candidate.label,
             "target": candidate.target,
             "reason": verdict.reason,
-            "speedup": None if best is None else best.speedup,
+            "speedup": _speedup(entry, rivals),
             "checks_passed": sum(finding.ok for finding in verdict.findings),
             "native": verdict.native,
             **told,
@@ -348,8 +369,12 @@ def entry_json(entry: Entry) -> dict[str, Any]:
     )
 
 
-def _line(entry: Entry) -> dict[str, Any]:
-    verdict, best = entry.verdict, entry.verdict.best_baseline
+def _speedup(entry: Entry, rivals: Sequence[Entry]) -> float | None:
+    return select.lead(entry.verdict, rivals)[0] if entry.verdict.timing and rivals else None
+
+
+def _line(entry: Entry, rivals: Sequence[Entry]) -> dict[str, Any]:
+    verdict = entry.verdict
     return {
         "candidate": entry.candidate.digest[:12],
         "title": entry.candidate.title,
@@ -357,7 +382,7 @@ def _line(entry: Entry) -> dict[str, Any]:
         "status": verdict.status.value,
         "confirmed": verdict.confirmed,
         "median_us": None if verdict.timing is None else verdict.timing.median_us,
-        "speedup": None if best is None else best.speedup,
+        "speedup": _speedup(entry, rivals),
         "reason": verdict.reason,
     }
 

@@ -207,7 +207,7 @@ def get_best(task: str, confirm: bool = False) -> dict[str, Any]:
     from kernelwright.app.desk import Desk
 
     with Desk() as desk:
-        return desk.hand_in(task, "confirm", [], "agent") if confirm else desk.best(task)
+        return desk.confirm(task) if confirm else desk.best(task)
 
 
 def read_profile(candidate: str) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 import asyncio
 import json
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.records import Brief, Case, encode
+from kernelwright.records import Brief, Candidate, Case, encode
 from kernelwright.writers.tasks import Job, Task, TaskStore
 from kernelwright.writers.writer import Bench
 
@@ -56,6 +56,8 @@ class AgentWriter:
                     await asyncio.sleep(_LOOK_S)
                 elif job.kind == "confirm":
                     self.confirming.append(job)
+                    # What is to be confirmed was judged in another process, maybe: this search has not seen it.
+                    under_way |= {asyncio.create_task(_again(candidate, bench)) for candidate in job.candidates}
                 else:
                     under_way.add(asyncio.create_task(_bring(job, store, bench)))
                 if under_way or job:
@@ -65,6 +67,11 @@ class AgentWriter:
         finally:
             for one in under_way:
                 one.cancel()
+
+
+async def _again(candidate: Candidate, bench: Bench) -> None:
+    with suppress(KernelwrightError):  # then there is nothing to confirm, which is the answer
+        await bench.submit(candidate)
 
 
 async def _bring(job: Job, store: TaskStore, bench: Bench) -> None:

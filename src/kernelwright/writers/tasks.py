@@ -72,7 +72,7 @@ class Job:
     id: str
     task: str
     kind: str
-    """"submit" (one candidate), "trial" (one or more), "confirm" (none)."""
+    """"submit" (one candidate), "trial" (one or more), "confirm" (the best so far, if any)."""
     agent: str
     candidates: tuple[Candidate, ...]
     state: JobState
