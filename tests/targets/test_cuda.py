@@ -67,6 +67,21 @@ def test_cuda_text_compiles_to_machine_code() -> None:
 
 
 @compiles
+def test_what_nvcc_would_know_is_known() -> None:
+    text = """
+    #include <cuda_runtime.h>
+    #include <cstdint>
+    #include <math.h>
+    __device__ constexpr float lowest = -INFINITY;
+    extern "C" __global__ void fill(float* out, int64_t n) {
+        uint32_t i = threadIdx.x;
+        if (i < n) out[i] = i ? fmaxf(lowest, -FLT_MAX) * float(M_PI) : NAN;
+    }
+    """
+    assert dir(compile(text, language="cuda")) == ["fill"]
+
+
+@compiles
 def test_the_compilers_words_name_the_line() -> None:
     with pytest.raises(CompileError, match=r"identifier \"y\" is undefined"):
         compile("__global__ void a(float* x) { x[0] = y; }", language="cuda")

@@ -9,7 +9,7 @@ __device__ float sum_of_all(float value, float* held) {
     return value;
 }
 
-extern "C" __global__ void norm(float* out, const float* x, const float* w, const float* b, int cols, float eps) {
+extern "C" __global__ void norm_rows(float* out, const float* x, const float* w, const float* b, int cols, float eps) {
     __shared__ float held[8];
     const float* row = x + (long long)blockIdx.x * cols;
     float sum = 0.0f, squares = 0.0f;

@@ -277,6 +277,8 @@ class _Stand:
             calls, ordered = CALLS.unpack(more)
             if self._problem.gradients:
                 module.between = bool(ordered)
+            if not calls:
+                self._ground.touch()
             with _conditions(self._problem, self._ground):
                 for args, kwargs in self._arguments[:calls]:
                     results.append(module(*args, **kwargs))

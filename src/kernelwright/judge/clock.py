@@ -18,6 +18,7 @@ from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
 from kernelwright.judge.fresh import Batch
+from kernelwright.judge.grounds import Timed
 from kernelwright.judge.steps import Expected, Failure, Steps, Window
 from kernelwright.records import Timing
 
@@ -56,10 +57,6 @@ _MOST_OVERHEAD = 0.25
 """Of a window: on a machine so busy that an empty window seems to take more, times mean nothing anyway."""
 _COLD = 0.005
 """Of a window: how much more its first call may cost than the others."""
-_COPIED_US = 200.0
-"""The calls whose results are copied take about so long together, ..."""
-_COPIED_BYTES = 1 << 19
-"""... and have no more results than this; one call at the least."""
 _MOST_COPIED = 32
 _PLAIN_WAKE_US = 60.0
 _PLAIN_GBS = 1.0
@@ -156,7 +153,7 @@ def time_turns(
     rounds: int = 11,
     keep: int = 3,
     window_us: float = 1000.0,
-    memory_bytes: int = 256 << 20,
+    timed: Timed = Timed(),
     budget_s: float = 30.0,
     enough: float = 0.0,
 ) -> tuple[Turns, ...]:
@@ -174,12 +171,13 @@ def time_turns(
     lanes = [_Lane(session) for session in sessions]
     trusted = any(lane.trusted for lane in lanes)
     _settle()
-    most = _most_calls(inputs(1).like(), expected, memory_bytes)
+    window_us = max(window_us, timed.least_window_us)
+    most = _most_calls(inputs(1).like(), expected, timed.window_bytes)
     calls, per_call = _choose_calls(lanes, inputs, expected, most, window_us)
     call_us = sum(per_call)
     alone = call_us >= _LONG_US
     size = calls if alone else 2 * calls
-    copied = _choose_copied(size, min(per_call, default=1.0), expected)
+    copied = _choose_copied(size, min(per_call, default=1.0), expected, timed)
     rounds = max(_FEWEST_ROUNDS, min(rounds, int(budget_s * 1e6 / max(call_us * calls * (2 if alone else 3), 1))))
     short_of_time = False
     for turn in range(rounds):
@@ -216,7 +214,7 @@ def time_turns(
         for lane in lanes:
             if not lane.trusted:
                 _keep_first_of_two(lane, given, expected, keep)
-    return tuple(_conclude(lanes, expected, calls, copied, alone, short_of_time))
+    return tuple(_conclude(lanes, expected, calls, copied, alone, short_of_time, timed.uneven_us))
 
 
 def _slot(keep: int, turn: int) -> int | None:
@@ -309,10 +307,11 @@ def _least(lanes: list[_Lane], given: Batch, expected: Expected, windows: int = 
     return taken
 
 
-def _choose_copied(calls: int, call_us: float, expected: Expected) -> int:
+def _choose_copied(calls: int, call_us: float, expected: Expected, timed: Timed) -> int:
     """Of how many calls of a window the results are copied: one, and where a call is so short that the scatter of
     waking a child drowns it, some more."""
-    wanted = min(_COPIED_US / max(call_us, 0.01), _COPIED_BYTES / max(expected.bytes, 1), _MOST_COPIED, calls)
+    in_time, in_room = timed.copied_us / max(call_us, 0.01), timed.copied_bytes / max(expected.bytes, 1)
+    wanted = min(in_time, in_room, _MOST_COPIED, calls)
     return max(1, int(wanted))
 
 
@@ -351,7 +350,7 @@ def _disturbed(window: Window) -> bool:
 
 
 def _conclude(
-    lanes: list[_Lane], expected: Expected, calls: int, copied: int, alone: bool, short_of_time: bool
+    lanes: list[_Lane], expected: Expected, calls: int, copied: int, alone: bool, short_of_time: bool, uneven_us: float
 ) -> Iterator[Turns]:
     living = [lane for lane in lanes if lane.failure is None]
     trusted = [lane for lane in living if lane.trusted]
@@ -367,16 +366,19 @@ def _conclude(
         charged, late = (
             (0.0, 0.0)
             if lane.trusted
-            else _lateness(lane, copies, calls if alone else 2 * calls, copied, expected.bytes)
+            else _lateness(lane, copies, calls if alone else 2 * calls, copied, expected.bytes, uneven_us)
         )
         turns = _turns(lane, empty_us, charged / copied, calls, copied, alone)
         yield replace(turns, late_us=late, copied=copied, short_of_time=short_of_time)
 
 
-def _lateness(lane: _Lane, plain: list[list[float]], size: int, copied: int, size_bytes: int) -> tuple[float, float]:
-    """What copying took beyond the plain: by the medians, and without a doubt. In us for all copied calls together."""
+def _lateness(
+    lane: _Lane, plain: list[list[float]], size: int, copied: int, size_bytes: int, uneven_us: float
+) -> tuple[float, float]:
+    """What copying took beyond the plain, and beyond what processes differ: by the medians, and without a doubt. In us
+    for all copied calls together."""
     median_us = max(median(copies) for copies in plain)
-    late = max(0.0, median(lane.copy_us) - median_us)
+    late = max(0.0, median(lane.copy_us) - median_us - uneven_us)
     scatter = _uncertainty(lane.copy_us) + max(_uncertainty(copies) for copies in plain)
     if late < scatter and late < _WAIVED * copied * median(lane.long_us) / size:
         late = 0.0

@@ -14,10 +14,18 @@ from kernelwright.records import flatten
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from kernelwright.judge.grounds import Inputs, JudgeArena, TheirArena
+    from kernelwright.judge.grounds import Inputs, JudgeArena, TheirArena, Timed
     from kernelwright.records import Signature
 
-_DEVICES = ("/dev/nvidia[0-9]*", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-caps/*")
+# The driver names its threads, by files of the process itself.
+_DEVICES = (
+    "/proc/self",
+    "/dev/nvidia[0-9]*",
+    "/dev/nvidiactl",
+    "/dev/nvidia-uvm",
+    "/dev/nvidia-uvm-tools",
+    "/dev/nvidia-caps/*",
+)
 # What the driver looks at when a context is made: its own settings, the GPU's place on the bus, memory, its process.
 _READ = (
     "/proc/driver/nvidia",
@@ -33,6 +41,10 @@ _READ = (
     "/sys/module/nvidia",
     "/etc/nvidia",
 )
+_LEAST_WINDOW_US = 3000.0
+"""The GPU changes from one process to the other in some 0.3 ms."""
+_UNEVEN_US = 100.0
+"""Honest processes were seen to differ by 75 us in copying the same results."""
 _WINDOW_SHARE = 32
 _WINDOW_BYTES = 4 << 30
 
@@ -61,8 +73,11 @@ class CudaGround:
 
         return DeviceFresh(base, signature)
 
-    def window_bytes(self) -> int:
-        return min(_WINDOW_BYTES, torch.cuda.get_device_properties().total_memory // _WINDOW_SHARE)
+    def timed(self) -> "Timed":
+        from kernelwright.judge.grounds import Timed
+
+        size = min(_WINDOW_BYTES, torch.cuda.get_device_properties().total_memory // _WINDOW_SHARE)
+        return Timed(size, _LEAST_WINDOW_US, copied_us=float("inf"), copied_bytes=size // 4, uneven_us=_UNEVEN_US)
 
     def readable(self) -> tuple[str, ...]:
         return (*_READ, *map(str, _library_folders()))
@@ -84,6 +99,9 @@ class CudaGround:
         from kernelwright.judge.device_arena import DeviceChildArena
 
         return DeviceChildArena(CudaMemory.open(file, size))
+
+    def touch(self) -> None:
+        torch.zeros(1, device="cuda")
 
     def finish(self) -> None:
         _finish()

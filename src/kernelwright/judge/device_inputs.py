@@ -16,6 +16,8 @@ from kernelwright.judge.device_arena import memory_of
 from kernelwright.judge.fresh import SPREAD
 from kernelwright.records import Signature, TensorSpec
 
+_PERIOD = 1_000_003
+"""After so many elements the pattern of changes begins anew; no row is that long."""
 _SCALED = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
 
 
@@ -59,8 +61,9 @@ class DeviceDrawn:
 
 
 class _Leaf:
-    """One leaf and how it is changed: scaled by up to SPREAD, towards the lower bound where there is one; what is no
-    quantity is rolled."""
+    """One leaf and how it is changed: each element towards zero, or towards the lower bound where there is one, by up
+    to SPREAD of the way and no two in step, since a function may look at ratios alone; what is no quantity is
+    rolled."""
 
     def __init__(self, tensor: torch.Tensor, spec: TensorSpec) -> None:
         self.tensor = tensor
@@ -70,7 +73,11 @@ class _Leaf:
         low = None if tensor.is_complex() else spec.low
         narrow = tensor.is_floating_point() and tensor.dtype.itemsize < 4
         self._base = self._flat.float() if narrow else self._flat
-        self._step = low - self._base if self._scaled and low is not None else None
+        if self._scaled:
+            generator = torch.Generator().manual_seed(self._flat.numel())
+            uneven = torch.rand(min(self._flat.numel(), _PERIOD), generator=generator).to(tensor.device)
+            uneven = uneven.repeat(-(-self._flat.numel() // max(uneven.numel(), 1)))[: self._flat.numel()]
+            self._step = ((low or 0.0) - self._base) * uneven.mul_(0.5).add_(0.5)
 
     def changed(self, draw: float) -> torch.Tensor:
         """The tensor of a call with this random number."""
@@ -86,9 +93,8 @@ class _Leaf:
     def _made(self, draw: float) -> torch.Tensor:
         if not self._scaled:
             return self._rolled(draw)
-        if self._step is None:
-            return (self._base * float(numpy.float32(1.0 - SPREAD * draw))).to(self.tensor.dtype)
-        return (self._base + self._step * float(numpy.float32(SPREAD * draw))).to(self.tensor.dtype)
+        share = float(numpy.float32(SPREAD * (0.25 + 0.75 * draw)))
+        return (self._base + self._step * share).to(self.tensor.dtype)
 
     def _rolled(self, draw: float) -> torch.Tensor:
         count = min(self.tensor.numel(), self._flat.numel())

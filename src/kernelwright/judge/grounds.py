@@ -46,6 +46,22 @@ class Inputs(Protocol):
     def __call__(self, count: int) -> "Batch": ...
 
 
+@dataclass(frozen=True)
+class Timed:
+    """How timing goes on a ground."""
+
+    window_bytes: int = 256 << 20
+    """What inputs and results of a window may occupy."""
+    least_window_us: float = 0.0
+    """Shorter windows are drowned by what a window costs."""
+    copied_us: float = 200.0
+    """The calls whose results are copied take about so long together, ..."""
+    copied_bytes: int = 1 << 19
+    """... and have no more results than this; one call at the least."""
+    uneven_us: float = 0.0
+    """So much longer the same copying may take in one process than in another."""
+
+
 class Ground(Protocol):
     """See the top of this file."""
 
@@ -74,8 +90,8 @@ class Ground(Protocol):
         """What makes inputs for timed calls."""
         ...
 
-    def window_bytes(self) -> int:
-        """What inputs and results of a timed window may occupy."""
+    def timed(self) -> Timed:
+        """How timing goes here."""
         ...
 
     def readable(self) -> tuple[str, ...]:
@@ -98,6 +114,10 @@ class Ground(Protocol):
 
     def theirs(self, file: int, size: int) -> TheirArena:
         """Maps what `arena` made."""
+        ...
+
+    def touch(self) -> None:
+        """Starts next to nothing on the device: what a window costs that calls nothing."""
         ...
 
     def finish(self) -> None:
@@ -126,8 +146,8 @@ class CpuGround:
 
         return Fresh(base, signature)
 
-    def window_bytes(self) -> int:
-        return 256 << 20
+    def timed(self) -> Timed:
+        return Timed()
 
     def readable(self) -> tuple[str, ...]:
         return ()
@@ -143,6 +163,9 @@ class CpuGround:
 
     def theirs(self, file: int, size: int) -> TheirArena:
         return ChildArena(file)
+
+    def touch(self) -> None:
+        pass
 
     def finish(self) -> None:
         pass

@@ -210,7 +210,7 @@ class Judge:
                         rounds=self.settings.trial_rounds,
                         keep=0,
                         window_us=self.settings.window_us,
-                        memory_bytes=self._ground.window_bytes(),
+                        timed=self._ground.timed(),
                         budget_s=self.settings.submit_s,
                     )
                 for (place, _), turn in zip(standing, turns, strict=True):
@@ -390,7 +390,7 @@ class Judge:
                 rounds=extent.rounds,
                 keep=extent.kept,
                 window_us=extent.window_us,
-                memory_bytes=self._ground.window_bytes(),
+                timed=self._ground.timed(),
                 budget_s=extent.budget_s,
                 enough=extent.enough,
             )
@@ -444,7 +444,7 @@ class Judge:
                     rounds=self.settings.rounds,
                     keep=0,
                     window_us=self.settings.window_us,
-                    memory_bytes=self._ground.window_bytes(),
+                    timed=self._ground.timed(),
                     budget_s=self.settings.submit_s / _AA_REPEATS,
                 )
                 if one.timing and two.timing:

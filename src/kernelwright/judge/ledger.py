@@ -16,8 +16,9 @@ _KERNEL = "SlowCall"
 
 def record(run: Callable[[], None]) -> list[tuple[str, float]]:
     """Runs in the child: (name, microseconds) of what `run` spends its time in, longest first. An operator's time is
-    without that of those it calls."""
+    without that of those it calls. Where a GPU works, its kernels alone are told."""
     import torch
+    from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
 
     kernels: dict[str, float] = {}
@@ -32,14 +33,16 @@ def record(run: Callable[[], None]) -> list[tuple[str, float]]:
             else:
                 kernels[what.__name__] = kernels.get(what.__name__, 0.0) + (time.perf_counter_ns() - began) / 1000
 
-    with profile(activities=[ProfilerActivity.CPU]) as seen, torch.no_grad():
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if torch.cuda.is_initialized() else [])]
+    with profile(activities=activities) as seen, torch.no_grad():
         sys.setprofile(watch)
         try:
             run()
         finally:
             sys.setprofile(None)
-    ran = ((event.key, event.self_cpu_time_total) for event in seen.key_averages() if event.key != _MODE)
-    found = [*kernels.items(), *ran]
+    ran = [event for event in seen.key_averages() if event.key != _MODE]
+    found = [(event.key, event.self_device_time_total) for event in ran if event.device_type is DeviceType.CUDA]
+    found = found or [*kernels.items(), *((event.key, event.self_cpu_time_total) for event in ran)]
     return sorted(found, key=lambda item: -item[1])[:100]
 
 

@@ -41,9 +41,10 @@ def confine(
     """Closes the calling process for good; it must have one thread. Says what was closed.
 
     Afterwards it reads only below `readable`, writes only below `writable`, opens and commands the device files
-    `devices`, has no network, reaches no other process, and starts none unless `execute`. Root becomes nobody; folders
-    in `writable` that only root may write are handed over. `allow_weaker` goes on without Landlock (files open).
-    `die_with_parent`: when the thread that started it ends (Linux only). Raises SandboxError: nothing may run then.
+    `devices` (where there are any it may listen on a Unix socket, as a GPU's driver does), has no network, reaches no
+    other process, and starts none unless `execute`. Root becomes nobody; folders in `writable` that only root may write
+    are handed over. `allow_weaker` goes on without Landlock (files open). `die_with_parent`: when the thread that
+    started it ends (Linux only). Raises SandboxError: nothing may run then.
     """
     reads, writes = [os.fspath(path) for path in readable], [os.fspath(path) for path in writable]
     try:

@@ -71,7 +71,7 @@ def confine(
     if version:
         _check(libc.syscall(machine.numbers["landlock_restrict_self"], ruleset, 0), "landlock_restrict_self")
         os.close(ruleset)
-    _filter(libc, machine, execute)
+    _filter(libc, machine, execute, listen=bool(devices))
     return Confinement("linux", version, True, os.getuid())
 
 
@@ -113,7 +113,7 @@ def _ruleset(
     )
     reading = _READ_FILE | _READ_DIR | (_EXECUTE if execute else 0)
     writing = every & ~(_MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEV) & ~(0 if execute else _EXECUTE)
-    commanding = _READ_FILE | _WRITE_FILE | (every & _IOCTL_DEV)
+    commanding = _READ_FILE | _WRITE_FILE | (every & (_IOCTL_DEV | _TRUNCATE))
     for paths, rights in ((readable, reading), (writable, writing), (devices, commanding)):
         for path in paths:
             try:
@@ -176,8 +176,8 @@ def _limit(limits: Limits) -> None:
             resource.setrlimit(what, (value, value))
 
 
-def _filter(libc: ctypes.CDLL, machine: Machine, execute: bool) -> None:
-    code = program(machine, os.getpid(), execute=execute)
+def _filter(libc: ctypes.CDLL, machine: Machine, execute: bool, *, listen: bool) -> None:
+    code = program(machine, os.getpid(), execute=execute, listen=listen)
     buffer = ctypes.create_string_buffer(code)
     filter_ = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer)))
     result = libc.syscall(machine.numbers["seccomp"], _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC, filter_)

@@ -46,20 +46,26 @@ _ALLOW = 0x7FFF_0000
 _CLONE_THREAD = 0x0001_0000
 _CLONE_NAMESPACES = 0x7E02_0000
 _SOCK_STREAM = 1
+_AF_UNIX = 1
+_LISTENING = ("accept", "accept4", "bind", "listen", "socket")
 _SIGNALS_BY_FCNTL = (8, 10, 15)  # F_SETOWN, F_SETSIG, F_SETOWN_EX: make the kernel signal another process
 _IOCTLS = (0x8901, 0x8902, 0x5412, 0x541C)  # FIOSETOWN, SIOCSPGRP; TIOCSTI, TIOCLINUX: type into a terminal
 _PR_SET_PDEATHSIG = 1
 
 
-def program(machine: Machine, pid: int, *, execute: bool) -> bytes:
-    """The filter's instructions. `pid` is the process that may signal itself; `execute` allows new processes."""
+def program(machine: Machine, pid: int, *, execute: bool, listen: bool = False) -> bytes:
+    """The filter's instructions. `pid` is the process that may signal itself; `execute` allows new processes, `listen`
+    a Unix socket that waits for others and reaches nobody itself, without which NVIDIA's driver does not start."""
     lines = [_load(4), _jump(_EQUAL, machine.audit, 1, 0), _return(_KILL), _load(0)]
     if "fork" in machine.numbers:  # x86_64 has a second set of numbers, from 2^30, for the x32 ABI
         lines += [_jump(_GREATER_EQUAL, 0x4000_0000, 0, 1), _return(_KILL)]
     names = _ALWAYS + (_IF_EXEC if execute else _UNLESS_EXEC)
     for name in names:
-        if name in machine.numbers:
+        if name in machine.numbers and not (listen and name in _LISTENING):
             lines += [_jump(_EQUAL, machine.numbers[name], 0, 1), _return(_EPERM)]
+    if listen:
+        stream = [_load(24), _and(0xF), _jump(_EQUAL, _SOCK_STREAM, 1, 0), _return(_EPERM)]
+        lines += _when(machine, "socket", [_load(16), _jump(_EQUAL, _AF_UNIX, 1, 0), _return(_EPERM), *stream])
     # clone3 passes its flags in memory, where a filter cannot look; glibc falls back to clone.
     lines += _when(machine, "clone3", [_return(_ENOSYS)])
     if execute:

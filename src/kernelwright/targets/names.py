@@ -82,8 +82,9 @@ class Names:
             if not all(map(is_, map(found.get, held), held.values())):
                 for name, value in held.items():
                     now = found.get(name)
-                    if now is not value and not (imported and _of_torch(now)):
-                        yield owner, holder, name, value
+                    if now is value or (imported and _of_torch(now)) or _kept_from_compiling(now, value):
+                        continue
+                    yield owner, holder, name, value
             if count and len(found) != count:
                 for name in found.keys() - held.keys():
                     above = next((vars(base)[name] for base in holder.__mro__[1:] if name in vars(base)), None)
@@ -101,6 +102,12 @@ def _of_torch(value: Any) -> bool:
 
     code = getattr(value, "__code__", None)
     return code is not None and code.co_filename.startswith(os.path.dirname(torch.__file__))
+
+
+def _kept_from_compiling(now: Any, value: Any) -> bool:
+    """Whether it is the same function, which torch's compiler has wrapped so as not to look inside: it does so with
+    those of the optimizers and of torch.jit when it is used first."""
+    return getattr(now, "_torchdynamo_orig_callable", None) is value and _of_torch(now)
 
 
 def _held() -> Iterator[tuple[str, Any, dict[str, Any], int]]:

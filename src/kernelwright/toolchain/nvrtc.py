@@ -20,6 +20,47 @@ CODE, NAMES = "kernel.cubin", "names.json"
 FLAGS = ("--std=c++17", "--extra-device-vectorization")
 
 
+PRELUDE = "prelude.h"
+_HEADERS = {
+    PRELUDE: """
+#pragma once
+#define INFINITY __builtin_bit_cast(float, 0x7f800000)
+#define NAN __builtin_bit_cast(float, 0x7fc00000)
+#define FLT_MAX 3.402823466e+38f
+#define FLT_MIN 1.175494351e-38f
+#define FLT_EPSILON 1.192092896e-07f
+#define DBL_MAX 1.7976931348623157e+308
+#define DBL_MIN 2.2250738585072014e-308
+#define DBL_EPSILON 2.2204460492503131e-16
+#define INT_MAX 2147483647
+#define INT_MIN (-INT_MAX - 1)
+#define UINT_MAX 4294967295u
+#define LLONG_MAX 9223372036854775807ll
+#define LLONG_MIN (-LLONG_MAX - 1)
+#define M_PI 3.14159265358979323846
+#define M_E 2.7182818284590452354
+#define M_SQRT2 1.41421356237309504880
+#define M_SQRT1_2 0.70710678118654752440
+#define M_2_SQRTPI 1.12837916709551257390
+#define M_LOG2E 1.4426950408889634074
+#define M_LN2 0.69314718055994530942
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+"""
+}
+"""What a text may take for granted that nvcc would compile, and the compiler alone does not know."""
+_EMPTY = (
+    "cuda.h cuda_runtime.h device_launch_parameters.h math.h cmath float.h cfloat limits.h climits stdint.h cstdint"
+)
+_HEADERS |= dict.fromkeys(_EMPTY.split(), "")
+
+
 def missing() -> str | None:
     """Why CUDA C++ cannot be compiled here, as a sentence; None if it can."""
     if library() is None:
@@ -71,9 +112,14 @@ def compile_text(
 ) -> tuple[bytes, dict[str, str]]:
     """Machine code, and what each of the kernels `names` is called in it."""
     program = ctypes.c_void_p()
-    _check(nvrtc, nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), file.encode(), 0, None, None))
+    count = len(_HEADERS)
+    texts = (ctypes.c_char_p * count)(*(text.encode() for text in _HEADERS.values()))
+    files = (ctypes.c_char_p * count)(*(name.encode() for name in _HEADERS))
+    made = nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), file.encode(), count, texts, files)
+    _check(nvrtc, made)
     for name in names:
         _check(nvrtc, nvrtc.nvrtcAddNameExpression(program, name.encode()))
+    options = [*options, f"--pre-include={PRELUDE}"]
     words = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     code = nvrtc.nvrtcCompileProgram(program, len(options), words)
     if code:
