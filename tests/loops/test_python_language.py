@@ -282,6 +282,32 @@ def test_what_a_condition_guards_is_not_read() -> None:
     assert [interpreted(guarded, x, i) for i in (0, 1, 2)] == [(True,), (False,), (False,)]
 
 
+def chained(x, i):
+    return 0 <= i < len(x) <= x[i] < 10
+
+
+def test_what_a_chain_does_not_reach_is_not_read() -> None:
+    x = np.array([5.0, 1.0])
+    assert [interpreted(chained, x, i) for i in (0, 1, 2)] == [(True,), (False,), (False,)]
+
+
+def overwrites(x):
+    x[0] = 100.0
+    return 1.0
+
+
+def adds_to_what_is_overwritten(x):
+    x[0] += overwrites(x)
+    x[1] += x[0]
+
+
+def test_an_element_is_read_before_the_value_is_computed() -> None:
+    wanted, found = np.array([1.0, 2.0]), np.array([1.0, 2.0])
+    adds_to_what_is_overwritten(wanted)
+    interpreted(adds_to_what_is_overwritten, found)
+    assert np.array_equal(found, wanted) and found[0] == 2.0
+
+
 class Decorated:
     """As the decorators make them."""
 

@@ -163,23 +163,26 @@ class Expressions(Arrays):
         return b
 
     def _compare(self, node: ast.Compare) -> Expression:
-        left = self.scalar(node.left)
-        parts = []
-        for op, comparator in zip(node.ops, node.comparators, strict=True):
-            name = type(op).__name__
-            if name not in rules.COMPARISONS:
-                raise self.refuse(node, f"the comparison {_named(op)} is not supported", "== != < <= > >=")
-            if len(node.ops) > 1:
-                left = self.bound(left)
-            right = self.scalar(comparator)
-            if len(node.ops) > 1:
-                right = self.bound(right)
-            parts.append(rules.compare(rules.COMPARISONS[name], left, right, self.builder.real))
-            left = right
-        result = parts[0]
-        for part in parts[1:]:
-            result = Apply(Op.AND, (result, part))
-        return result
+        ops = [rules.COMPARISONS.get(type(op).__name__) for op in node.ops]
+        if None in ops:
+            named = _named(node.ops[ops.index(None)])
+            raise self.refuse(node, f"the comparison {named} is not supported", "== != < <= > >=")
+        return self._chain(self.scalar(node.left), [op for op in ops if op], node.comparators)
+
+    def _chain(self, left: Expression, ops: list[Op], nodes: list[ast.expr]) -> Expression:
+        """a < b < c: c is looked at only where a < b."""
+        right = self.scalar(nodes[0])
+        if len(ops) == 1:
+            return rules.compare(ops[0], left, right, self.builder.real)
+        right = self.bound(right)
+        own = rules.compare(ops[0], left, right, self.builder.real)
+        before = self.builder.block
+        self.builder.block = first = []
+        rest = self._chain(right, ops[1:], nodes[1:])
+        self.builder.block = before
+        if not first:
+            return Apply(Op.AND, (own, rest))
+        return self._either(self.bound(own), rest, tuple(first), Constant(False, BOOL), ())
 
     def _logic(self, both: bool, nodes: list[ast.expr]) -> Expression:
         """a and b, a or b: b is looked at only where a does not decide; the deciding value comes out."""

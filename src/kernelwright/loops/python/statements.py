@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from kernelwright.loops.expressions import Apply, Constant, Expression, Op, Variable
+from kernelwright.loops.expressions import Apply, Constant, Expression, Load, Op, Variable
 from kernelwright.loops.nest import Let, Local, Store
 from kernelwright.loops.program import (
     Accumulate,
@@ -17,6 +17,7 @@ from kernelwright.loops.program import (
     If,
     Range,
     Require,
+    commands,
 )
 from kernelwright.loops.python import arithmetic as rules
 from kernelwright.loops.python.builder import Builder
@@ -265,9 +266,15 @@ class Statements(Expressions):
         view = self._target(node.target)
         if view.open_axes:
             raise self.refuse(node, "arithmetic on a whole array", "a loop over the elements")
+        before = len(self.builder.block)
         value = self.scalar(node.value)
         self.builder.written.add(view.array)
         self.builder.read.add(view.array)
+        if any(_writes(command, view) for command in commands(tuple(self.builder.block[before:]))):
+            old = self.builder.fresh(view.buffer.type.compute)  # the value is a call that writes here: read it first
+            self.builder.block.insert(before, Let(old, Load(view.buffer, view.place)))
+            self.copied(view, self.operation(op, old, value, node), node)
+            return
         own = Variable("old", view.buffer.type.compute)
         computed = self.operation(op, own, value, node) if op in _ACCUMULATED else None
         if isinstance(computed, Apply) and computed.op is _ACCUMULATED[op]:
@@ -323,6 +330,10 @@ class Statements(Expressions):
         if found is None:
             raise self.refuse(node, f"the dtype {ast.unparse(node)}", "bool, int8 to uint64, float32 and float64")
         return found
+
+
+def _writes(command: Command, view: View) -> bool:
+    return isinstance(command, (Store, Accumulate)) and command.buffer == view.buffer
 
 
 def returns(statement: ast.stmt) -> bool:
