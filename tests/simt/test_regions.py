@@ -59,6 +59,14 @@ static void ending(const float* x, float* y, u32 i, u32 lane) {
   y[i] = sum + shared[i % 256] + lane;
 }
 
+// More waits than loops over lanes are made for.
+static void many(const float* x, float* y, u32 i, u32 lane) {
+  float v = x[i];
+#pragma clang loop unroll(full)
+  for (u32 k = 0; k < 60; k++) v = simt::shuffle_down(v, k % 5) * 0.5f + x[(i + k) % 32];
+  y[i] = v + lane;
+}
+
 static __attribute__((noinline)) float apart(float v) { return simt::reduce<simt::Sum>(v); }
 static void calls(const float* x, float* y, u32 i, u32 lane) { y[i] = apart(x[i]) + lane; }
 """
@@ -68,7 +76,7 @@ PARAMETERS = (
     Parameter("i", "builtin", 0, "u32", builtin="thread_in_grid"),
     Parameter("lane", "builtin", 0, "u32", builtin="lane"),
 )
-NAMES = ("kept", "ways", "ending", "calls")
+NAMES = ("kept", "ways", "ending", "many", "calls")
 UNIT = Unit(TEXT, tuple(Entry(name, name, PARAMETERS) for name in NAMES))
 
 
@@ -86,7 +94,7 @@ def fibers(tmp_path_factory: pytest.TempPathFactory) -> Library:
         return build(UNIT, NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES[:3])
+@pytest.mark.parametrize("name", NAMES[:4])
 @pytest.mark.parametrize("threads", [64, 1000, 40])
 def test_the_same_bits_as_fibers(cut: Library, fibers: Library, name: str, threads: int) -> None:
     x = np.random.default_rng(5).random(threads, dtype=np.float32)

@@ -22,6 +22,8 @@ _BODY = re.compile(r"@simt_run_fibers\(ptr [^,]*, ptr [^,]*, ptr (?:\w+ )*(@[\w.
 _BRANCH = re.compile(r"br i1 (%[\w.-]+), label (%\S+), label (?!\2$)")
 _HARMLESS = re.compile(r"load (?!volatile|atomic)|(?:tail )?call .*@llvm\.(?:fma|fabs|[us](?:min|max)|threadlocal)\b")
 _FEW_ACCESSES = 3
+_MANY_WAITS = 48
+"""Of an entry whose lanes run one by one: loops over them would take four times as long to compile."""
 _MOST_LINES = 60_000
 """Regions share code: many waits in one loop that many branches leave would grow without end."""
 
@@ -78,11 +80,12 @@ class _Writer:
 
     def __init__(self, of: Pieces) -> None:
         self._of = of
+        self._many = len(of.waits) > _MANY_WAITS
 
     def text(self) -> str:
         made, steps = [], []
         for state, start in enumerate([0, *(self._of.pieces[n].after or 0 for n in self._of.waits)]):
-            decided = self._decided(start)
+            decided = not self._many and self._decided(start)
             made += self._region(state, start)
             if decided:
                 made += self._decision(state, start)
@@ -305,4 +308,4 @@ class _Writer:
         if complete.startswith("products "):
             _, area, rest = complete.split(" ", 2)
             meet = f"{of.same[area].text}\n  call void @simt_complete_products(ptr {area}, {rest}, i64 LANES)"
-        return step(of.index, state, of.width, of.attributes, meet, decided)
+        return step(of.index, state, of.width, of.attributes, meet, not self._many, decided)

@@ -16,7 +16,9 @@ ptr noalias %simt.simd, ptr noalias %simt.kept, i64 %lanes, i1 zeroext %whole) $
 begin:
   %first.at = getelementptr inbounds nuw i8, ptr %simt.simd, i64 $first
   %first = load i32, ptr %first.at
-  br i1 %whole, label %whole.begin, label %some.begin
+  br i1 $whole, label %whole.begin, label %some.begin
+""")
+_WHOLE = Template("""
 whole.begin:
   %x.at = getelementptr inbounds nuw i8, ptr %simt.simd, i64 $x
   %y.at = getelementptr inbounds nuw i8, ptr %simt.simd, i64 $y
@@ -89,11 +91,13 @@ end:
 """)
 
 
-def step(entry: int, state: int, width: int, attributes: str, meet: str, decided: bool) -> list[str]:
+def step(
+    entry: int, state: int, width: int, attributes: str, meet: str, loop_over_lanes: bool, decided: bool
+) -> list[str]:
     """The function that lets lanes meet (by the line `meet`, LANES being who), then runs a region for each of them.
 
-    If the way of its first branch is `decided` beforehand, lanes are asked for it first: where they agree, the loop
-    over them has no such branch.
+    Without a `loop_over_lanes` they are called one by one, which is quicker to compile. If the way of a region's first
+    branch is `decided` beforehand, lanes are asked for it first: where they agree, their loop has no such branch.
     """
     offsets = {name: 2 * width + 4 * i for i, name in enumerate(("first", "x", "y", "z"))}
     every = (1 << width) - 1 if width < 64 else -1
@@ -111,16 +115,18 @@ def step(entry: int, state: int, width: int, attributes: str, meet: str, decided
         return loop(name, origin, "end", _RUN.substitute(loop=name, function=function, given=_GIVEN, way=way))
 
     text = _BEGIN.substitute(
-        offsets, entry=entry, state=state, attributes=attributes, meet=meet.replace("LANES", str(every)), next=begin
+        offsets, entry=entry, state=state, attributes=attributes, whole="%whole" if loop_over_lanes else "false"
     )
+    text += _WHOLE.substitute(offsets, meet=meet.replace("LANES", str(every)), next=begin if loop_over_lanes else "end")
     if decided:
         ask = _ASK.substitute(function=f"@simt.way.{entry}.{state}", given=_GIVEN)
         text += loop("ask", "whole.begin", "choose", ask, _ASKED)
         text += _CHOOSE + run("yes", "choose", "decided", ", i1 true") + run("no", "choose.no", "decided", ", i1 false")
-    text += run("all", "choose.no" if decided else "whole.begin", "region")
+    if loop_over_lanes:
+        text += run("all", "choose.no" if decided else "whole.begin", "region")
     text += _END.substitute(
         threads=_THREADS,
-        meet=meet.replace("LANES", "%lanes").replace("%simt.products", "%some.products"),
+        meet=meet.replace("LANES)", "%lanes) #9002").replace("%simt.products", "%some.products"),
         function=f"@simt.region.{entry}.{state}",
         given=_GIVEN,
     )
