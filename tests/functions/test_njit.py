@@ -58,6 +58,12 @@ def test_it_looks_like_the_function() -> None:
     assert "shuffle_mul" in repr(compiled)
 
 
+def test_what_is_decorated_already_is_decorated_anew() -> None:
+    again = kw.njit(compiled)
+    assert again is not compiled and again.py_func is shuffle_mul
+    assert kw.njit(parallel=True)(compiled).py_func is shuffle_mul and kw.njit()(shuffle_mul).py_func is shuffle_mul
+
+
 @pytest.mark.parametrize("kind", ("float64", "float32"))
 @pytest.mark.parametrize("index", ("int64", "int32", "uint8"))
 def test_overloads_by_dtype(kind: str, index: str) -> None:

@@ -46,9 +46,10 @@ def njit(
     )
 
     def decorate(python: Callable[..., Any]) -> Function:
-        return Function(python, options, read_signatures(signatures))
+        plain = getattr(python, "py_func", python)  # of a function that is decorated already, by us or by Numba
+        return Function(plain, options, read_signatures(signatures))
 
-    if callable(signature_or_function) and hasattr(signature_or_function, "__code__"):
+    if hasattr(signature_or_function, "__code__") or hasattr(signature_or_function, "py_func"):
         signatures = None
         return decorate(signature_or_function)
     signatures = signature_or_function
@@ -78,7 +79,7 @@ def vectorize(
     def decorate(python: Callable[..., Any]) -> Universal:
         return Universal(python, options, read_signatures(signatures), None)
 
-    if callable(signatures_or_function) and hasattr(signatures_or_function, "__code__"):
+    if hasattr(signatures_or_function, "__code__"):
         signatures = None
         return decorate(signatures_or_function)
     signatures = signatures_or_function
