@@ -231,10 +231,12 @@ def caller(library: ctypes.CDLL) -> Callable[..., tuple[Any, ...]]:
     return call
 
 
-def programs_and_library(build: Callable[..., ctypes.CDLL], *, parallel: bool) -> tuple[list[Program], ctypes.CDLL]:
+def programs_and_library(
+    build: Callable[..., ctypes.CDLL], *, parallel: bool = False, boundscheck: bool = True
+) -> tuple[list[Program], ctypes.CDLL]:
     chance = random.Random(7)
     programs = [Draw(chance.choice).program(number) for number in range(PROGRAMS)]
-    texts = [loops.print_function(program, parallel=parallel) for program in programs]
+    texts = [loops.print_function(program, parallel=parallel, boundscheck=boundscheck) for program in programs]
     template = loops.program_template().replace("return work < 1 ? worth : worth / work + 1;", "return 1;")
     library = build("\n".join([functions.TURNS, template, *texts]), "-O1", "-fno-math-errno", "-fno-trapping-math")
     library.start_turns()
@@ -242,7 +244,7 @@ def programs_and_library(build: Callable[..., ctypes.CDLL], *, parallel: bool) -
 
 
 def test_random_programs_do_the_same_in_cpp(build: Callable[..., ctypes.CDLL]) -> None:
-    programs, library = programs_and_library(build, parallel=False)
+    programs, library = programs_and_library(build)
     failed = 0
     with np.errstate(all="ignore"):
         for number, program in enumerate(programs):
@@ -250,6 +252,19 @@ def test_random_programs_do_the_same_in_cpp(build: Callable[..., ctypes.CDLL]) -
             agree(outcome(caller(library), program, arrays(number)), wanted)
             failed += wanted[0] is True
     assert 0 < failed < PROGRAMS // 2
+
+
+def test_random_programs_do_the_same_unchecked(build: Callable[..., ctypes.CDLL]) -> None:
+    """Those whose indices are within bounds, from the end or from the start."""
+    programs, library = programs_and_library(build, boundscheck=False)
+    compared = 0
+    with np.errstate(all="ignore"):
+        for number, program in enumerate(programs):
+            wanted = outcome(loops.interpret, program, arrays(number))
+            if wanted[0] is not True:
+                agree(outcome(caller(library), program, arrays(number)), wanted)
+                compared += 1
+    assert compared > PROGRAMS // 2
 
 
 def test_random_programs_do_the_same_in_parallel(build: Callable[..., ctypes.CDLL]) -> None:
