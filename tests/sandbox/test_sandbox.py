@@ -185,6 +185,21 @@ def test_filter_is_a_sound_program(name: str, execute: bool) -> None:
         assert verdict(0x4000_0000) == kill
 
 
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_process_that_may_listen_reaches_nobody(name: str) -> None:
+    machine = MACHINES[name]
+    code = seccomp.program(machine, pid=77, execute=False, listen=True)
+
+    def allowed(call: str, *arguments: int) -> bool:
+        return interpret(code, machine.numbers[call], machine.audit, arguments) == 0x7FFF_0000
+
+    unix, inet, stream, datagram = 1, 2, 1, 2
+    assert allowed("socket", unix, stream) and allowed("socket", unix, stream | 0o2000000)
+    assert allowed("bind", 3) and allowed("listen", 3) and allowed("accept4", 3)
+    assert not allowed("socket", unix, datagram) and not allowed("socket", inet, stream)
+    assert not allowed("connect", 3) and not allowed("execve")
+
+
 def interpret(code: bytes, number: int, audit: int, arguments: tuple[int, ...]) -> int:
     """Classic BPF over struct seccomp_data, little-endian."""
     import struct
