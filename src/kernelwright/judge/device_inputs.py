@@ -77,7 +77,7 @@ class _Leaf:
             generator = torch.Generator().manual_seed(self._flat.numel())
             uneven = torch.rand(min(self._flat.numel(), _PERIOD), generator=generator).to(tensor.device)
             uneven = uneven.repeat(-(-self._flat.numel() // max(uneven.numel(), 1)))[: self._flat.numel()]
-            self._step = ((low or 0.0) - self._base) * uneven.mul_(0.5).add_(0.5)
+            self._step = ((low or 0.0) - self._base) * uneven.mul_(0.25).add_(0.75)
 
     def changed(self, draw: float) -> torch.Tensor:
         """The tensor of a call with this random number."""

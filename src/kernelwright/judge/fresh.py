@@ -21,6 +21,8 @@ from kernelwright.records import Signature, TensorSpec
 
 SPREAD = 0.125
 """How much of itself a number may change by."""
+_PERIOD = 1_000_003
+"""After so many elements the pattern of changes begins anew; no row is that long."""
 _WHOLE = (torch.float32, torch.float64)
 """For these all sets of a window are written by one operation."""
 
@@ -130,20 +132,20 @@ class _Kind:
 
 
 class _Scaled(_Kind):
-    """x (1 - w), or x + w (low - x) towards a bound; w up to SPREAD. Narrow floats are worked out in float32."""
+    """x + w u (low - x), low being 0 where there is no bound; w up to SPREAD, of the call; u between 3/4 and one, of
+    the element: no two change in step, or a function of ratios alone (a norm) would give one result for all calls.
+    Narrow floats are worked out in float32."""
 
     def __init__(self, leaf: torch.Tensor, low: float | None) -> None:
         super().__init__(leaf)
         narrow = leaf.is_floating_point() and leaf.dtype.itemsize < 4
         self._base = (self.flat.float() if narrow else self.flat).numpy()
         self._real = numpy.float64 if leaf.dtype in (torch.float64, torch.complex128) else numpy.float32
-        self._step = None if low is None else self._real(low) - self._base
+        pattern = numpy.random.default_rng(0).random(min(self._base.size, _PERIOD)) / 4 + 0.75
+        self._step = (self._real(low or 0.0) - self._base) * numpy.resize(pattern.astype(self._real), self._base.shape)
 
     def row(self, draw: float) -> numpy.ndarray:
-        if self._step is None:
-            changed = self._base * self._real(1.0 - SPREAD * draw)
-        else:
-            changed = self._base + self._step * self._real(SPREAD * draw)
+        changed = self._step * self._real(SPREAD * draw) + self._base
         if self.leaf.dtype is torch.float16:
             changed = changed.astype(numpy.float16)
         elif self.leaf.dtype is torch.bfloat16:
@@ -152,9 +154,10 @@ class _Scaled(_Kind):
         return changed.view(numpy.uint8)
 
     def write(self, draws: numpy.ndarray, rows: numpy.ndarray) -> None:
-        if self._step is None and self.leaf.dtype in _WHOLE:
-            factors = (1.0 - SPREAD * draws).astype(self._base.dtype)
-            numpy.multiply(self._base, factors[:, None], out=rows.view(self._base.dtype))
+        if self.leaf.dtype in _WHOLE:
+            found = rows.view(self._base.dtype)
+            numpy.multiply(self._step, (SPREAD * draws).astype(self._real)[:, None], out=found)
+            found += self._base
         else:
             super().write(draws, rows)
 
