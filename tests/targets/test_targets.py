@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelwright import plugins
+from kernelwright import plugins, targets
 from kernelwright.targets.null import NullTarget
 
 
@@ -24,3 +24,10 @@ def test_a_target_is_what_its_name_says(name: str) -> None:
 def test_the_null_target_depends_on_no_machine() -> None:
     assert not NullTarget().native
     assert NullTarget().facts().features == ()
+
+
+def test_where_a_languages_kernels_run() -> None:
+    import kernelwright.targets.languages.metal  # noqa: F401  # a package of this room, not to be shadowed by a name
+
+    assert targets.devices_of("metal") == {"metal"} and targets.devices_of("cpp") == {"cpu"}
+    assert targets.devices_of("inductor") == frozenset()

@@ -7,7 +7,7 @@ from typing import Any
 
 from kernelwright.errors import CompileError, KernelwrightError, MissingError
 from kernelwright.records import BuildRequest, Problem, decode, encode
-from kernelwright.targets import Broker, languages
+from kernelwright.targets import Broker, devices_of
 
 _MOST_BUILDS = 64
 
@@ -47,7 +47,7 @@ class Requests:
         words = [request.language, request.source, *(word for option in request.options for word in option)]
         if not all(isinstance(word, str) for word in words):
             raise CompileError("the request to compile is malformed")
-        devices = languages().get(request.language)
+        devices = devices_of(request.language)
         if devices and self._device not in devices:
             raise CompileError(
                 f"kernels in {request.language} run on {' and '.join(sorted(devices))}, and this candidate is for "

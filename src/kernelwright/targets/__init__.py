@@ -6,7 +6,7 @@ module = kernelwright.targets.load_candidate(candidate, init_args)
 
 from kernelwright.targets.broker import LocalBroker, use_broker
 from kernelwright.targets.kernels import compile, source
-from kernelwright.targets.program import environment, is_native, languages, load_candidate, prepare
+from kernelwright.targets.program import devices_of, environment, is_native, load_candidate, prepare
 from kernelwright.targets.target import Broker, Language, Target
 
 __all__ = [
@@ -15,9 +15,9 @@ __all__ = [
     "LocalBroker",
     "Target",
     "compile",
+    "devices_of",
     "environment",
     "is_native",
-    "languages",
     "load_candidate",
     "prepare",
     "source",

@@ -134,13 +134,10 @@ def is_native(device: str) -> bool:
     return all(member().native for member in _of(device))
 
 
-def languages() -> dict[str, frozenset[str]]:
-    """The devices on which kernels of each language run."""
+def devices_of(language: str) -> frozenset[str]:
+    """The devices on which kernels of `language` run; empty for a language that is no target's."""
     known: list[Any] = list(plugins.members("targets", "Target").values())
-    return {
-        member.language: frozenset(other.device for other in known if other.language == member.language)
-        for member in known
-    }
+    return frozenset(member.device for member in known if member.language == language)
 
 
 def _of(device: str) -> list[Any]:
