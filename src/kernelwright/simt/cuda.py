@@ -10,7 +10,6 @@ from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from kernelwright.errors import LaunchError, MissingError, UsageError
 from kernelwright.records import digest
@@ -18,6 +17,7 @@ from kernelwright.simt import compiling, convergence, glue, store
 from kernelwright.simt.library import Argument, Grid, Library, Report
 from kernelwright.simt.unit import Entry, Unit
 from kernelwright.toolchain import clang
+from kernelwright.toolchain.driver import ask, driver
 
 ARCH = "sm_80"
 """The oldest GPU with the tensor instructions that runtime/cuda.hpp uses. Newer ones take its PTX as well."""
@@ -187,9 +187,9 @@ class _CudaHost:
             launch.group_memory[number] = shared
             shared += -(-size // _ALIGNMENT) * _ALIGNMENT
         if shared > _PLAIN_SHARED_BYTES:
-            _ask(entry.name, "cuFuncSetAttribute", function, _DYNAMIC_SHARED_ATTRIBUTE, shared)
+            ask(entry.name, "cuFuncSetAttribute", function, _DYNAMIC_SHARED_ATTRIBUTE, shared)
         pointer = (ctypes.c_void_p * 1)(ctypes.addressof(launch))
-        _ask(entry.name, "cuLaunchKernel", function, *grid.groups, block, 1, 1, shared, stream, pointer, None)
+        ask(entry.name, "cuLaunchKernel", function, *grid.groups, block, 1, 1, shared, stream, pointer, None)
         x, y, z = grid.groups
         return Report(entry.name, "gpu", x * y * z, 0)
 
@@ -200,7 +200,7 @@ class _CudaHost:
             if module is None:
                 module = self._modules[context, registers] = _load(self._path, registers)
             found = ctypes.c_void_p()
-            _ask(str(self._path), "cuModuleGetFunction", ctypes.byref(found), module, name.encode())
+            ask(str(self._path), "cuModuleGetFunction", ctypes.byref(found), module, name.encode())
             self._functions[context, registers, name] = found
         return found
 
@@ -225,15 +225,15 @@ class _CudaHost:
             block, used = self._blocks.get(context, (0, 0))
             if not block:
                 fresh = ctypes.c_uint64()
-                _ask(entry.name, "cuMemAlloc_v2", ctypes.byref(fresh), _VALUE_BYTES)
+                ask(entry.name, "cuMemAlloc_v2", ctypes.byref(fresh), _VALUE_BYTES)
                 block = fresh.value
             if used + size > _VALUE_BYTES:  # begin anew, once no launch reads the old ones
-                _ask(entry.name, "cuCtxSynchronize")
+                ask(entry.name, "cuCtxSynchronize")
                 self._values = {key: at for key, at in self._values.items() if key[0] != context}
                 used = 0
             address = self._values[context, value] = block + used
             self._blocks[context] = block, used + size
-            _ask(entry.name, "cuMemcpyHtoD_v2", address, value, len(value))
+            ask(entry.name, "cuMemcpyHtoD_v2", address, value, len(value))
         return address
 
 
@@ -263,37 +263,9 @@ def _load(path: Path, registers: int) -> ctypes.c_void_p:
     log = ctypes.create_string_buffer(4096)
     options = (ctypes.c_int * 3)(_JIT_MAX_REGISTERS, _JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES)
     values = (ctypes.c_void_p * 3)(registers, ctypes.addressof(log), len(log))
-    driver = _driver()
-    if driver.cuModuleLoadDataEx(ctypes.byref(module), path.read_bytes() + b"\0", 3, options, values):
+    if driver().cuModuleLoadDataEx(ctypes.byref(module), path.read_bytes() + b"\0", 3, options, values):
         raise LaunchError(f"{path}: the NVIDIA driver refuses the PTX: {log.value.decode(errors='replace').strip()}")
     return module
-
-
-@cache
-def _driver() -> Any:
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        raise MissingError("there is no NVIDIA driver on this machine (libcuda.so.1); use host='cpu'") from None
-    for name, types in {
-        "cuFuncSetAttribute": [ctypes.c_void_p, ctypes.c_int, ctypes.c_int],
-        "cuLaunchKernel": [ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p],
-        "cuMemcpyHtoD_v2": [ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t],
-        "cuMemAlloc_v2": [ctypes.c_void_p, ctypes.c_size_t],
-        "cuModuleLoadDataEx": [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p],
-        "cuModuleGetFunction": [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p],
-    }.items():
-        getattr(driver, name).argtypes = types  # by name: driver[name] is another object each time
-    return driver
-
-
-def _ask(name: str, function: str, *arguments: Any) -> None:
-    driver = _driver()
-    code = getattr(driver, function)(*arguments)
-    if code:
-        text = ctypes.c_char_p()
-        driver.cuGetErrorString(code, ctypes.byref(text))
-        raise LaunchError(f"{name}: {function} failed: {(text.value or b'unknown error').decode()} ({code})")
 
 
 def _current() -> tuple[int, int]:
@@ -305,11 +277,11 @@ def _current() -> tuple[int, int]:
     else:
         stream = 0
     context = ctypes.c_void_p()
-    _ask("cuda", "cuInit", 0)
-    _ask("cuda", "cuCtxGetCurrent", ctypes.byref(context))
+    ask("cuda", "cuInit", 0)
+    ask("cuda", "cuCtxGetCurrent", ctypes.byref(context))
     if not context.value:
         device = ctypes.c_int()
-        _ask("cuda", "cuDeviceGet", ctypes.byref(device), 0)
-        _ask("cuda", "cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-        _ask("cuda", "cuCtxSetCurrent", context)
+        ask("cuda", "cuDeviceGet", ctypes.byref(device), 0)
+        ask("cuda", "cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        ask("cuda", "cuCtxSetCurrent", context)
     return context.value or 0, stream

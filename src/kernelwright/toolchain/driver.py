@@ -33,7 +33,9 @@ def driver() -> Any:
     try:
         found = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        raise MissingError("there is no NVIDIA driver on this machine (libcuda.so.1)") from None
+        raise MissingError(
+            "there is no NVIDIA driver on this machine (libcuda.so.1); use the CPU, or host='cpu'"
+        ) from None
     for name, types in _TYPES.items():
         getattr(found, name).argtypes = types  # by name: found[name] is another object each time
     return found
