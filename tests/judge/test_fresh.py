@@ -48,12 +48,21 @@ def test_what_is_written_is_what_a_set_says(dtype: torch.dtype, form: str) -> No
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.complex64], ids=str)
 def test_every_element_changes_a_little(dtype: torch.dtype) -> None:
     leaf = torch.randn(1000).to(dtype)
-    sets = [made(leaf)(300).leaves(call)[0] for call in (0, 100, 299)]
+    batch = made(leaf)(300)
+    sets = [batch.leaves(call)[0] for call in (0, 100, 299)]
     for one in sets:
         share = (one.to(torch.complex128) / leaf.to(torch.complex128)).real
         assert float(share.min()) > 0.86 and float(share.max()) < 1.01
-        assert torch.allclose(share, share.mean(), rtol=0.03)
     assert not torch.equal(sets[0], sets[1]) and not torch.equal(sets[1], sets[2])
+
+
+@pytest.mark.parametrize(("length", "low"), [(200, None), (200, -9.0), (100_000, None), (100_000, -9.0)])
+def test_no_set_is_made_of_others(length: int, low: float | None) -> None:
+    """A linear function of such a set would be made of its values for the others."""
+    leaf = torch.randn(length, dtype=torch.float64)
+    batch = made(leaf, low=low, high=None if low is None else 9.0)(40)
+    rank = torch.linalg.matrix_rank(torch.stack([batch.leaves(call)[0][-200:] for call in range(40)]), rtol=1e-4)
+    assert int(rank) == 40
 
 
 def test_a_function_of_ratios_alone_gives_other_results_for_other_calls() -> None:

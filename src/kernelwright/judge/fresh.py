@@ -1,7 +1,7 @@
 """Inputs for calls, written where the child will read them.
 
 Those of timed calls are like the user's own and new for every call: a base set changed in every element. Floating
-leaves are multiplied by a random factor near one (moved towards the lower bound where the signature names bounds), all
+leaves are multiplied by random factors near one (moved towards the lower bound where the signature names bounds), all
 others are rolled by a random distance, so that neither a call's memory nor any few of its values say that it has been
 seen before. Only the random numbers are kept: a set is made when it is wanted and the same each time. NumPy makes them,
 on one thread: torch's helper threads would still spin when the clock starts.
@@ -21,10 +21,11 @@ from kernelwright.records import Signature, TensorSpec
 
 SPREAD = 0.125
 """How much of itself a number may change by."""
-_PERIOD = 1_000_003
-"""After so many elements the pattern of changes begins anew; no row is that long."""
+_TILE = 1 << 16
+_SHORT = 1 << 12
+"""Sets of so few elements are written by one operation for all calls of a window."""
 _WHOLE = (torch.float32, torch.float64)
-"""For these all sets of a window are written by one operation."""
+"""These are written where they are read."""
 
 
 class Batch(Protocol):
@@ -132,20 +133,36 @@ class _Kind:
 
 
 class _Scaled(_Kind):
-    """x + w u (low - x), low being 0 where there is no bound; w up to SPREAD, of the call; u between 3/4 and one, of
-    the element: no two change in step, or a function of ratios alone (a norm) would give one result for all calls.
-    Narrow floats are worked out in float32."""
+    """x (1 - w), or x + w (low - x) towards a bound; w up to SPREAD, another one for each element, from a tile that
+    each call enters elsewhere. With one w for all of a call, a function of ratios alone (a norm) would give one result
+    for all; with one pattern for all calls, a linear function's results would be made of any two. Narrow floats are
+    worked out in float32."""
 
     def __init__(self, leaf: torch.Tensor, low: float | None) -> None:
         super().__init__(leaf)
         narrow = leaf.is_floating_point() and leaf.dtype.itemsize < 4
         self._base = (self.flat.float() if narrow else self.flat).numpy()
         self._real = numpy.float64 if leaf.dtype in (torch.float64, torch.complex128) else numpy.float32
-        pattern = numpy.random.default_rng(0).random(min(self._base.size, _PERIOD)) / 4 + 0.75
-        self._step = (self._real(low or 0.0) - self._base) * numpy.resize(pattern.astype(self._real), self._base.shape)
+        self._step = None if low is None else self._real(low) - self._base
+        random = numpy.random.default_rng(secrets.randbits(64))
+        shares = self._real(SPREAD) * random.random(_TILE + min(len(self._base), _TILE), dtype=self._real)
+        self._tile = shares if self._step is not None else self._real(1.0) - shares
+
+    def _changed(self, draw: float, out: numpy.ndarray) -> numpy.ndarray:
+        """Into `out`, which has the base's dtype."""
+        entered = int(draw * _TILE)
+        for start in range(0, len(self._base), _TILE):
+            span = slice(start, min(start + _TILE, len(self._base)))
+            tile = self._tile[entered : entered + span.stop - start]
+            if self._step is None:
+                numpy.multiply(self._base[span], tile, out=out[span])
+            else:
+                numpy.multiply(self._step[span], tile, out=out[span])
+                out[span] += self._base[span]
+        return out
 
     def row(self, draw: float) -> numpy.ndarray:
-        changed = self._step * self._real(SPREAD * draw) + self._base
+        changed = self._changed(draw, numpy.empty_like(self._base))
         if self.leaf.dtype is torch.float16:
             changed = changed.astype(numpy.float16)
         elif self.leaf.dtype is torch.bfloat16:
@@ -154,12 +171,16 @@ class _Scaled(_Kind):
         return changed.view(numpy.uint8)
 
     def write(self, draws: numpy.ndarray, rows: numpy.ndarray) -> None:
-        if self.leaf.dtype in _WHOLE:
-            found = rows.view(self._base.dtype)
-            numpy.multiply(self._step, (SPREAD * draws).astype(self._real)[:, None], out=found)
-            found += self._base
-        else:
+        if self.leaf.dtype not in _WHOLE:
             super().write(draws, rows)
+            return
+        whole = rows.view(self._base.dtype)
+        if self._step is None and len(self._base) <= _SHORT:
+            tiles = numpy.lib.stride_tricks.sliding_window_view(self._tile, len(self._base))
+            numpy.multiply(self._base, tiles[(draws * _TILE).astype(numpy.int64)], out=whole)
+            return
+        for row, draw in zip(whole, draws, strict=True):
+            self._changed(float(draw), row)
 
 
 class _Rolled(_Kind):
