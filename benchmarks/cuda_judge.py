@@ -618,6 +618,7 @@ def watched():
                     memory.seek(at); text = memory.read(200).split(b"\\0")[0].decode(errors="replace")
             except OSError: pass
         flags = args[{"openat": 2, "open": 1, "memfd_create": 1}.get(names[nr], 0)]
+        if names[nr] == "socket": text = f"{args[0]} {args[1]:#x} {args[2]}"
         mode = {0: "r", 1: "w", 2: "rw"}.get(flags & 3, "?") if "open" in names[nr] else ""
         seen[f"{names[nr]} {mode} {text}"] = seen.get(f"{names[nr]} {mode} {text}", 0) + 1
         go_on = struct.pack("Qqii", ident, 0, 0, 1)

@@ -193,7 +193,8 @@ def test_a_process_that_may_listen_reaches_nobody(name: str) -> None:
     def allowed(call: str, *arguments: int) -> bool:
         return interpret(code, machine.numbers[call], machine.audit, arguments) == 0x7FFF_0000
 
-    unix, inet, stream, datagram = 1, 2, 1, 2
+    unix, inet, stream, datagram, packets = 1, 2, 1, 2, 5
+    assert allowed("socket", unix, packets | 0o2000000)
     assert allowed("socket", unix, stream) and allowed("socket", unix, stream | 0o2000000)
     assert allowed("bind", 3) and allowed("listen", 3) and allowed("accept4", 3)
     assert not allowed("socket", unix, datagram) and not allowed("socket", inet, stream)

@@ -4,6 +4,7 @@ import gc
 import os
 import random
 import signal
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -111,3 +112,17 @@ def test_filters_of_warnings_and_other_variables_do_not_matter() -> None:
     assert [item.matters for item in before.changes()] == [False, False]
     before.restore()
     assert "SOMEBODYS" not in os.environ and not before.changes()
+
+
+def test_torchs_compiler_may_keep_functions_of_torch_from_itself() -> None:
+    """It wraps those of the optimizers when it is used first, in a process that has not used it yet."""
+    program = (
+        "import torch\n"
+        "from kernelwright.targets.names import Names\n"
+        "before = Names.now()\n"
+        "torch.compile(lambda x: x + 1, backend='eager')(torch.ones(3))\n"
+        "assert not before.changes(), before.changes()\n"
+        "torch.optim.AdamW._init_group = torch.optim.SGD._init_group\n"
+        "assert 'torch.optim.adamw.AdamW._init_group was replaced' in before.changes()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

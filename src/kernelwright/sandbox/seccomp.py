@@ -45,7 +45,7 @@ _KILL = 0x8000_0000
 _ALLOW = 0x7FFF_0000
 _CLONE_THREAD = 0x0001_0000
 _CLONE_NAMESPACES = 0x7E02_0000
-_SOCK_STREAM = 1
+_SOCK_STREAM, _SOCK_SEQPACKET = 1, 5
 _AF_UNIX = 1
 _LISTENING = ("accept", "accept4", "bind", "listen", "socket")
 _SIGNALS_BY_FCNTL = (8, 10, 15)  # F_SETOWN, F_SETSIG, F_SETOWN_EX: make the kernel signal another process
@@ -64,7 +64,8 @@ def program(machine: Machine, pid: int, *, execute: bool, listen: bool = False) 
         if name in machine.numbers and not (listen and name in _LISTENING):
             lines += [_jump(_EQUAL, machine.numbers[name], 0, 1), _return(_EPERM)]
     if listen:
-        stream = [_load(24), _and(0xF), _jump(_EQUAL, _SOCK_STREAM, 1, 0), _return(_EPERM)]
+        stream = [_load(24), _and(0xF), _jump(_EQUAL, _SOCK_STREAM, 2, 0), _jump(_EQUAL, _SOCK_SEQPACKET, 1, 0)]
+        stream += [_return(_EPERM)]
         lines += _when(machine, "socket", [_load(16), _jump(_EQUAL, _AF_UNIX, 1, 0), _return(_EPERM), *stream])
     # clone3 passes its flags in memory, where a filter cannot look; glibc falls back to clone.
     lines += _when(machine, "clone3", [_return(_ENOSYS)])

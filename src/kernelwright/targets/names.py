@@ -88,7 +88,7 @@ class Names:
             if count and len(found) != count:
                 for name in found.keys() - held.keys():
                     above = next((vars(base)[name] for base in holder.__mro__[1:] if name in vars(base)), None)
-                    if callable(above) and above is not found[name]:
+                    if callable(above) and above is not found[name] and not _kept_from_compiling(found[name], above):
                         yield owner, holder, name, above
 
 
@@ -107,7 +107,13 @@ def _of_torch(value: Any) -> bool:
 def _kept_from_compiling(now: Any, value: Any) -> bool:
     """Whether it is the same function, which torch's compiler has wrapped so as not to look inside: it does so with
     those of the optimizers and of torch.jit when it is used first."""
-    return getattr(now, "_torchdynamo_orig_callable", None) is value and _of_torch(now)
+    return now is not value and _of_torch(now) and _innermost(now) is _innermost(value)
+
+
+def _innermost(function: Any) -> Any:
+    while hasattr(function, _WRAPPED):
+        function = getattr(function, _WRAPPED)
+    return function
 
 
 def _held() -> Iterator[tuple[str, Any, dict[str, Any], int]]:
@@ -138,6 +144,7 @@ def _wrapped(value: Any) -> bool:
 # torch itself has it follow the default dtype.
 _FOLLOWS = "Storage"
 _COMPILER = "torch._dynamo"
+_WRAPPED = "_torchdynamo_orig_callable"
 _INSIDES = ("__code__", "__defaults__", "__kwdefaults__")
 _CONSTANTS = ("dtype", "layout", "memory_format", "float")
 _MODULES = frozenset({
