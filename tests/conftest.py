@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -34,6 +35,9 @@ def _turn(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     alone = request.node.get_closest_marker("timing") is not None
+    ignoring = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # what a process of its own has; xdist ignores it
     torch = sys.modules.get("torch")
     threads = torch.get_num_threads() if torch and not alone else None
     with open(_SHARED / "door", "w") as door, open(_SHARED / "room", "w") as room:
@@ -45,6 +49,7 @@ def _turn(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         if torch and threads:
             torch.set_num_threads(threads)
+    signal.signal(signal.SIGINT, ignoring)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
