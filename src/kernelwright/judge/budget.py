@@ -105,6 +105,14 @@ def allowances(
     return tuple(made)
 
 
+def wider(one: Allowance, two: Allowance) -> Allowance:
+    """What either grants, of two for one output."""
+    choice = one.choice
+    if choice is not None and two.choice is not None:
+        choice = replace(choice, slack=torch.maximum(choice.slack, two.choice.slack))
+    return replace(one, allowed=torch.maximum(one.allowed, two.allowed), choice=choice)
+
+
 def allowance(
     value: torch.Tensor,
     moved: torch.Tensor,
