@@ -48,3 +48,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(import_module(f"kernelwright.{_ROOMS[name]}"), name)
     raise AttributeError(f"module 'kernelwright' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

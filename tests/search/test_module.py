@@ -88,6 +88,14 @@ def test_where_nothing_wins_the_original_comes_back_with_the_reason(caplog, tmp_
 def test_arguments_that_make_no_sense_are_told() -> None:
     with pytest.raises(UsageError, match="leave out example_inputs"):
         kernelwright.optimize("a.py:B", torch.zeros(1), target="cpu")
+    with pytest.raises(UsageError, match="takes an nn.Module"):
+        kernelwright.optimize(lambda x: x, torch.zeros(1), target="cpu")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="Wasteful does not take a call without arguments: pass example_inputs"):
+        kernelwright.optimize(Wasteful(), target="cpu")
+    with pytest.raises(UsageError, match="Wasteful does not take example_inputs: "):
+        kernelwright.optimize(Wasteful(), (torch.zeros(3), torch.zeros(3)), target="cpu")
+    with pytest.raises(UsageError, match="no writer is called 'templat'"):
+        kernelwright.optimize(Wasteful(), torch.zeros(4, 512), target="cpu", writers="eager, templat")
     with pytest.raises(UsageError, match="is not a time"):
         kernelwright.optimize(Wasteful(), torch.zeros(1), target="cpu", budget="soon")
 

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from kernelwright.app import options
 from kernelwright.app.console import console_for, refuse_unwritable, write_json
+from kernelwright.errors import UsageError
 
 EXAMPLE = "Example: kernelwright report last --out report.html"
 
@@ -15,7 +16,8 @@ EXAMPLE = "Example: kernelwright report last --out report.html"
 def report(
     run: Annotated[str, typer.Argument(metavar="RUN", help='The beginning of a run\'s id, or "last".')] = "last",
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write the page here.", show_default="RUN.html")
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Write the page here.", show_default="kernelwright-out/RUN.html"),
     ] = None,
     runs: Annotated[bool, typer.Option("--list", help="List the runs of the archive instead, newest first.")] = False,
     swarm: Annotated[
@@ -58,11 +60,21 @@ def report(
 
     from kernelwright.report import outcome_json, table, write_html
 
-    page = write_html(outcome, out or Path(f"{outcome.run}.html"))
+    page = write_html(outcome, out or _place(outcome.run))
     console.print(table(outcome))
     console.print(outcome.reason, soft_wrap=True)
     console.print(f"report    {page}", soft_wrap=True)
     write_json(outcome_json(outcome, None, page), json_to)
+
+
+def _place(run: str) -> Path:
+    """Where all that is written goes that was given no place."""
+    folder = Path("kernelwright-out")
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder}: {error.strerror}; name a file with --out") from error
+    return folder / f"{run}.html"
 
 
 def _show_swarm(console: Console, json_to: str | None, archive: Path | None) -> None:

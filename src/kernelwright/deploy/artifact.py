@@ -61,8 +61,8 @@ def read_artifact(path: str | Path, trust: bool = False) -> tuple[Problem, Entry
         raise ArtifactError(f"{path} is not an artifact: it has no artifact.json")
     if not trust and not _signed_here(path):
         raise ArtifactError(
-            f"{path} was not signed on this machine, or was changed since. Loading it runs its code: "
-            "read its sources, then pass trust=True"
+            f"{path} was not signed on this machine, or was changed since. Loading it runs its code: if it comes from "
+            "elsewhere, read its sources and pass trust=True; if you saved it here, save it again"
         )
     try:
         record = json.loads((path / "artifact.json").read_text())

@@ -1,6 +1,7 @@
 """The one call for people who know nothing of kernels."""
 
 import contextlib
+import copy
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright.archive import Archive, open_archive
 from kernelwright.errors import CaptureError, UsageError
+from kernelwright.records import Entry, Event
 from kernelwright.search.budget import parse
 from kernelwright.search.conduct import search
 from kernelwright.search.device import choose_device
@@ -25,7 +27,7 @@ def optimize(
     example_inputs: Any = None,
     target: str = "auto",
     budget: str | float = "5m",
-    writers: Sequence[str | Writer] | None = None,
+    writers: str | Sequence[str | Writer] | None = None,
     *,
     kwargs: Mapping[str, Any] | None = None,
     archive: Archive | Path | str | None = None,
@@ -39,14 +41,19 @@ def optimize(
     `model` is a module or a reference that `kernelwright.problems.load` understands ("file.py:Class").
     `example_inputs` is the tensor, or the tuple or list of positional arguments, of a call; `kwargs` its keyword
     arguments. They are what is timed; their shapes are the contract, and other shapes run the original. `budget`:
-    "90s", "5m", "1h". `writers`: names, or members of your own. `archive`: an Archive or a path; None is the user's
-    own. `training` and `autocast` (a dtype's name) say how the module is run. What was searched to the end before is
-    answered from the archive, unless `again`.
+    "90s", "5m", "1h". `writers`: names (a list, or one string with commas), or members of your own. `archive`: an
+    Archive or a path; None is the user's own. `training` and `autocast` (a dtype's name) say how the module is run.
+    What was searched to the end before is answered from the archive, unless `again`.
 
-    Why the original is returned is said in a warning of the logger "kernelwright". Raises UsageError for arguments
+    Why the original is returned is said in a warning of the logger "kernelwright", which tells at level INFO what goes
+    on; `watch` is called with it (an Event and the Entry it is about, if any). Raises UsageError for arguments
     that make no sense, MissingError for a device that is not here.
     """
     device, budget_s = choose_device(target), parse(budget)
+    if isinstance(writers, str):
+        writers = [name.strip() for name in writers.split(",") if name.strip()]
+    from torch import nn
+
     from kernelwright.deploy import drop_in
     from kernelwright.graph import build_reference
     from kernelwright.problems import from_module, load
@@ -57,12 +64,14 @@ def optimize(
         problem, weights = load(model, training=training, autocast=autocast), None
         module = build_reference(problem)
     else:
-        module = model
+        if not isinstance(model, nn.Module):
+            kind = type(model).__name__
+            raise UsageError(f'optimize takes an nn.Module or a reference as "file.py:Class", not a {kind}')
+        module, given = model, (_arguments(example_inputs), dict(kwargs or {}))
         try:
-            problem, weights = from_module(
-                model, _arguments(example_inputs), dict(kwargs or {}), training=training, autocast=autocast
-            )
+            problem, weights = from_module(model, *given, training=training, autocast=autocast)
         except CaptureError as error:
+            _refuse_inputs(model, *given)
             _log.warning("the original is returned: %s", error)
             return model
     with contextlib.ExitStack() as stack:
@@ -74,7 +83,7 @@ def optimize(
             writers=writers,
             budget_s=budget_s,
             archive=store,
-            watch=watch,
+            watch=watch or _tell,
             again=again,
         )
     if outcome.best is None:
@@ -82,6 +91,23 @@ def optimize(
         return module
     _log.info("%s", outcome.reason)
     return drop_in(module, problem, outcome.best)
+
+
+def _refuse_inputs(model: "nn.Module", args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Says so where the model itself does not take them; what it can do with them only we cannot capture."""
+    import torch
+
+    try:
+        with torch.no_grad():
+            copy.deepcopy(model)(*args, **kwargs)
+    except Exception as error:  # the user's code may raise anything
+        what = "example_inputs" if args or kwargs else "a call without arguments: pass example_inputs"
+        name = type(model).__name__
+        raise UsageError(f"{name} does not take {what}: {type(error).__name__}: {error}") from error
+
+
+def _tell(event: Event, _: Entry | None) -> None:
+    _log.info("%.0f s, %s %s %s", event.at_s, event.kind.value, event.writer, event.message)
 
 
 def _arguments(example_inputs: Any) -> tuple[Any, ...]:
