@@ -52,6 +52,7 @@ def once(problem: Problem, wrong: bool = False, target: str = "torch@cpu") -> Ca
     return Candidate("once", target, (SourceFile("model.py", text), SourceFile("reference.py", problem.source)))
 
 
+@pytest.mark.timing
 def test_a_faster_module_takes_the_place_of_the_original(tmp_path: Path) -> None:
     model, x = Wasteful(), torch.randn(64, 512)
     with torch.no_grad():
