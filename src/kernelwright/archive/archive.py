@@ -370,7 +370,7 @@ class Archive:
             best = self._entry(*end["best"][0]) if end["best"] else None
             skipped = tuple((writer, why) for writer, why in end["skipped"])
             rest = (end["reason"], skipped, row["started_at"], end["spent_s"], end["interrupted"])
-            rest = (*rest, tuple(end.get("done", ())), end.get("version", ""))
+            done = tuple(end.get("done", ())), end.get("version", "")
         else:
             entries = self._entries_of(run)
             best = fastest(entries)
@@ -378,7 +378,8 @@ class Archive:
             skipped = tuple((event.writer, event.message) for event in events if event.kind is EventKind.SKIPPED)
             spent_s = max((event.at_s for event in events), default=0.0)
             rest = ("the run did not finish; this is what it had found", skipped, row["started_at"], spent_s, True)
-        return Outcome(run, problem, row["device"], entries, best, *rest)
+            done = (), ""
+        return Outcome(run, problem, row["device"], entries, best, *rest, *done)
 
     # ---- names for people ----------------------------------------------------------------------------------------
 
