@@ -19,7 +19,7 @@ class EagerWriter:
     repeats = True
 
     def missing(self, target: str) -> str | None:
-        return None if target == "cpu" else f"PyTorch runs nothing on {target!r} here"
+        return None if target in ("cpu", "cuda") else f"PyTorch runs nothing on {target!r} here"
 
     async def write(self, brief: Brief, bench: Bench) -> None:
         sources = (SourceFile("model.py", _MODEL), SourceFile("reference.py", brief.problem.source))
