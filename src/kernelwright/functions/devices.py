@@ -156,7 +156,8 @@ class DeviceOverload:
             threads = loops.turns(self.program, launch, *shown)
             if threads:
                 kernel = getattr(self._library, launch.kernel)
-                kernel(*arrays, words, *scalars, error, results, threads=threads, group_size=min(_GROUP, threads))
+                size = min(_GROUP, threads)
+                kernel(*arrays, words, *scalars, error, results, threads=(threads,), group_size=(size,))
         for value, array in back:
             _copy(array, value)
         told = np.ascontiguousarray(Device.host(error))
