@@ -124,6 +124,11 @@ def test_the_users_own_text_comes_first() -> None:
     assert text.index("class Mine") < text.index("class Model")
 
 
+def test_facts_of_a_busy_machine_bound_nothing() -> None:
+    text = section(brief(PROBLEM, "cpu", replace(FACTS, disturbed=True)), "facts")
+    assert "several times too low" in text and "reading the arguments once" not in text
+
+
 def test_facts() -> None:
     text = section(brief(PROBLEM, "cpu", FACTS), "facts")
     for words in (

@@ -17,6 +17,7 @@ from kernelwright.errors import TooLargeError, UsageError
 from kernelwright.records import Brief, Candidate, Case, Entry, Problem, SourceFile, Status, Verdict, Weight
 from kernelwright.search import parse_budget
 from kernelwright.writers import Bench
+from kernelwright.writers.languages import language_of
 from kernelwright.writers.replay import candidate_of
 
 EXAMPLE = "Example: kernelwright judge examples/vision_attention.py:VisionAttention mine.py --json -"
@@ -210,12 +211,8 @@ def read_candidate(path: Path, problem: Problem, device: str) -> Candidate:
                 waiting.append((beside, sources[beside.name]))
         if "reference.py" in names:
             sources.setdefault("reference.py", problem.source)
-    languages = set(re.findall(r"""language\s*=\s*["'](\w+)["']""", text))
-    if re.search(r"\bcompile_shader\(", text):  # as torch.mps has it
-        languages.add("metal")
-    languages = languages or {"torch"}
     files = tuple(SourceFile(name, content) for name, content in sources.items())
-    return Candidate("given", f"{min(languages)}@{device}", files, label=path.stem)
+    return Candidate("given", f"{language_of(text)}@{device}", files, label=path.stem)
 
 
 def _names(path: Path, text: str) -> set[str]:

@@ -21,7 +21,10 @@ class FactsSection:
             speed = facts.cache_bandwidth_gbs[level] if level < len(facts.cache_bandwidth_gbs) else 0.0
             lines.append(f"- L{level + 1} data cache: {_bytes(size)}{_speed(speed)}")
         lines += [f"- peak {dtype}: {gflops:.0f} GFLOP/s" for dtype, gflops in facts.peak_gflops]
-        lines += _bound(brief, facts)
+        if facts.disturbed:
+            lines.append("- other work ran while this was measured: speeds may be several times too low")
+        else:
+            lines += _bound(brief, facts)
         return Section(self.name, "Machine", "\n".join(lines)[: self.limit])
 
 

@@ -43,18 +43,29 @@ def patience(limit_s: float, what: str) -> Iterator[None]:
                 _raise_in(me, _Overdue)
             left = _AGAIN_S
 
+    def leave() -> None:
+        """Ends the watching, and may be told at any line itself; what was told and not heard is not heard later."""
+        while True:
+            try:
+                over.set()
+                with lock:  # whoever was telling has told
+                    _raise_in(me, None)
+                return
+            except _Overdue:
+                continue
+
     watcher = threading.Thread(target=watch, name="kernelwright-patience", daemon=True)
-    watcher.start()
     with _exits.refused(me):
         try:
             try:
+                watcher.start()
                 yield
             finally:
-                with lock:
-                    over.set()
-                    if told:
-                        _raise_in(me, None)  # what was told and not heard must not be heard later
+                leave()
+            if told:
+                raise _Overdue
         except _Overdue:
+            leave()
             raise ProblemError(f"{what} did not end within {limit_s:g} s") from None
         except (_Exit, SystemExit) as error:
             code = f" (exit code {error.args[0]})" if error.args else ""

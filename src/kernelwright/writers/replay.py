@@ -5,6 +5,7 @@ from pathlib import Path
 
 from kernelwright.errors import UsageError
 from kernelwright.records import Brief, Candidate, SourceFile
+from kernelwright.writers.languages import language_of
 from kernelwright.writers.writer import Bench
 
 _KERNELS = {".cpp": "cpp", ".metal": "metal", ".cu": "cuda"}
@@ -69,13 +70,5 @@ def candidate_of(path: str | Path, device: str = "cpu", writer: str = "replay") 
     if "ModelNew" not in sources[0].text:
         raise UsageError(f"candidate {model} defines no class ModelNew")
     languages = [_KERNELS[file.suffix] for file in beside if file.suffix in _KERNELS]
-    language = languages[0] if languages else _embedded(sources[0].text)
+    language = languages[0] if languages else language_of(sources[0].text)
     return Candidate(writer, f"{language}@{device}", tuple(sources), label=place.stem)
-
-
-def _embedded(text: str) -> str:
-    """The language of kernels that the Python text holds as strings, by the word it compiles them with."""
-    for language in _KERNELS.values():
-        if f'language="{language}"' in text or f"language='{language}'" in text:
-            return language
-    return "metal" if "compile_shader(" in text else "torch"  # as torch.mps has it

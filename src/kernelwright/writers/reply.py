@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from kernelwright.records import Brief, Candidate, SourceFile
+from kernelwright.writers.languages import language_of
 
 ENDINGS = {"cpp": "cpp", "c++": "cpp", "metal": "metal", "msl": "metal", "cuda": "cu", "cu": "cu", "hip": "hip"}
 """Of a kernel file, by the language a block names."""
@@ -64,7 +65,6 @@ def assembled(
     texts = {"model.py": files["model.py"], **files}
     if re.search(r"^\s*(from|import)\s+reference\b", texts["model.py"], re.MULTILINE):
         texts["reference.py"] = brief.problem.source  # the problem's, whatever the reply calls by that name
-    languages = set(re.findall(r"""language\s*=\s*["'](\w+)["']""", texts["model.py"]))
-    languages = languages or {"metal" if "compile_shader" in texts["model.py"] else "torch"}
     sources = tuple(SourceFile(name, text) for name, text in texts.items())
-    return Candidate(writer, f"{min(languages)}@{brief.target}", sources, label=label, note=note, parents=parents)
+    target = f"{language_of(texts['model.py'])}@{brief.target}"
+    return Candidate(writer, target, sources, label=label, note=note, parents=parents)
