@@ -13,7 +13,7 @@ import json
 import subprocess
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -127,7 +127,7 @@ def main() -> None:
         problem = problems.load(f"{file}:Scale")
     with Judge(problem, "cpu", settings=Settings(survey=False, pool_seeds=1), gate=Gate()) as judge:
         steps = steps_for(judge, asked.us)
-        judge.hold(candidate("baseline", steps))
+        judge.hold(replace(candidate("baseline", steps), baseline=True))  # trusted, as what is held always is
         rows = [
             tried(judge, work, steps, pairs, confirm=asked.confirm)
             for work, pairs in (

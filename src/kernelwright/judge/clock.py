@@ -35,6 +35,10 @@ _LONG_US = 20_000.0
 sessions have had the caches meanwhile, and who runs a model runs it again and again."""
 _LONGEST_WINDOW_US = 100_000.0
 _MOST_CALLS = 512
+_HEAVY_US = 100.0
+"""Of calls this long a window holds few, and what waking a child scatters by would be much of it: ..."""
+_HEAVY_WINDOW = 5.0
+"""... their windows are longer, which costs nothing but the calls themselves."""
 _FEWEST_ROUNDS = 5
 _FEWEST_TIGHT_ROUNDS = 7
 """Before that many, samples that agree may agree by chance."""
@@ -163,7 +167,7 @@ def time_turns(
     (`candidate.baseline`) are trusted: they tell what waking a child and copying its results cost. `keep` calls of each
     session, of different rounds, come back to be verified. Call it inside Gate.quiet().
 
-    `window_us`: about how long the shorter windows are. `budget_s` is wall-clock time: when it is used up no round is
+    `window_us`: about how long the shorter windows are, of light calls. `budget_s` is wall-clock time: when it is used up no round is
     begun beyond the fifth, however busy the machine. `enough`: rounds end early once each median is known to this share
     of itself (0.01: one per cent).
     """
@@ -284,6 +288,8 @@ def _choose_calls(
         per_call = [max((us - singles[lane]) / (calls - 1), us / calls / 10) for lane, us in taken.items()]
         if min(us - singles[lane] for lane, us in taken.items()) >= _CHOSEN * window_us:
             break
+    if min(per_call) >= _HEAVY_US:
+        window_us *= _HEAVY_WINDOW
     wanted = max(1, round(window_us / max(min(per_call), 0.01)))
     calls = max(1, min(wanted, _GROWTH * calls, most // 2, int(_LONGEST_WINDOW_US / max(per_call))))
     if max(per_call) < _LONG_US:

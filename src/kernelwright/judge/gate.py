@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kernelwright.home import home
+from kernelwright.judge.awake import awake
 
 _ASIDE = "gate-aside-"
 _HEAL_S = 1.0
@@ -49,11 +50,12 @@ class Gate:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Alone."""
+        """Alone, on processors that are awake."""
         held = self._pass(fcntl.LOCK_EX)
         try:
             self._signal(signal.SIGSTOP)
-            yield
+            with awake():
+                yield
         finally:
             self._signal(signal.SIGCONT)
             os.close(held)
