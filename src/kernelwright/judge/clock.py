@@ -168,8 +168,8 @@ def time_turns(
     session, of different rounds, come back to be verified. Call it inside Gate.quiet().
 
     `window_us`: about how long the shorter windows are, of light calls. `budget_s` is wall-clock time: when it is used
-    up no round is begun beyond the fifth, however busy the machine. `enough`: rounds end early once each median is known
-    to this share of itself (0.01: one per cent).
+    up no round is begun beyond the fifth, however busy the machine. `enough`: rounds end early once each median
+    is known to this share of itself (0.01: one per cent).
     """
     began = time.monotonic()
     lanes = [_Lane(session) for session in sessions]
