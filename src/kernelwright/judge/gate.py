@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kernelwright.home import home
-from kernelwright.judge.awake import awake
 
 _ASIDE = "gate-aside-"
 _HEAL_S = 1.0
@@ -50,12 +49,11 @@ class Gate:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Alone, on processors that are awake."""
+        """Alone."""
         held = self._pass(fcntl.LOCK_EX)
         try:
             self._signal(signal.SIGSTOP)
-            with awake():
-                yield
+            yield
         finally:
             self._signal(signal.SIGCONT)
             os.close(held)

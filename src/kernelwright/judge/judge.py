@@ -12,8 +12,8 @@ A candidate's failure is a Verdict. What is raised is the caller's or our own fa
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
@@ -23,6 +23,7 @@ import torch
 from kernelwright import targets
 from kernelwright.errors import ProblemError, UsageError
 from kernelwright.judge import neighbours, physics
+from kernelwright.judge.awake import awake
 from kernelwright.judge.building import Building
 from kernelwright.judge.cases import PROBES, Pool, total_bytes
 from kernelwright.judge.clock import Turns, time_turns
@@ -202,7 +203,7 @@ class Judge:
                 _, answer = self._reference.ask(case)
                 assert answer is not None
                 inputs = self._inputs()
-                with self.gate.quiet():
+                with self._quiet():
                     turns = time_turns(
                         [session for _, session in standing],
                         inputs,
@@ -382,7 +383,7 @@ class Judge:
             ]
         # Baselines first: they show what copying the results costs plainly.
         sessions = [item.session for item in held] + [hearing.session]
-        with self.gate.quiet():
+        with self._quiet():
             *others, mine = time_turns(
                 sessions,
                 inputs,
@@ -408,7 +409,7 @@ class Judge:
             held = [item.session for item in self._held.values() if item.session.lost is None]
         _, answer = self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))
         if held and answer is not None and hearing.session not in held:
-            with self.gate.quiet():
+            with self._quiet():
                 found = neighbours.measure(held[0], hearing.session, self._inputs(), answer.expected)
             hearing.evidence = replace(hearing.evidence, neighbours=found)
 
@@ -426,6 +427,14 @@ class Judge:
             floor = physics.floor_us(most, facts)
         hearing.evidence = replace(hearing.evidence, floor_us=floor, floor_bytes=most, floor_disturbed=facts.disturbed)
 
+    @contextmanager
+    def _quiet(self) -> Iterator[None]:
+        """For a clock: alone, and for kernels of one thread on processors that are awake. Several threads that wait for
+        each other, a GPU's driver among them, would wait for the spinners' turns too."""
+        single = self.device == "cpu" and (self.settings.session.threads or torch.get_num_threads()) == 1
+        with self.gate.quiet(), awake() if single else nullcontext():
+            yield
+
     def _inputs(self) -> Inputs:
         leaves, _ = self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))
         return self._ground.inputs(plain(self.problem, leaves), self.problem.signature)
@@ -435,7 +444,7 @@ class Judge:
         _, answer = self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))
         assert answer is not None
         found, disturbed = [], False
-        with self.gate.quiet():
+        with self._quiet():
             for _ in range(_AA_REPEATS):
                 one, two = time_turns(
                     [session, session],

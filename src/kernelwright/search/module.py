@@ -98,8 +98,12 @@ def _refuse_inputs(model: "nn.Module", args: tuple[Any, ...], kwargs: dict[str, 
     import torch
 
     try:
+        tried = copy.deepcopy(model)
+    except Exception:  # some modules cannot be copied, and a call would change them: then nothing is said of the inputs
+        return
+    try:
         with torch.no_grad():
-            copy.deepcopy(model)(*args, **kwargs)
+            tried(*args, **kwargs)
     except Exception as error:  # the user's code may raise anything
         what = "example_inputs" if args or kwargs else "a call without arguments: pass example_inputs"
         name = type(model).__name__
