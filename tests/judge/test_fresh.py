@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kernelwright.judge.arena import Arena, ChildArena, Layout
-from kernelwright.judge.fresh import Fresh, Given
+from kernelwright.judge.fresh import Fresh, Given, drawn
 from kernelwright.records import Signature, TensorSpec
 
 FORMS = {
@@ -63,6 +63,15 @@ def test_no_set_is_made_of_others(length: int, low: float | None) -> None:
     batch = made(leaf, low=low, high=None if low is None else 9.0)(40)
     rank = torch.linalg.matrix_rank(torch.stack([batch.leaves(call)[0][-200:] for call in range(40)]), rtol=1e-4)
     assert int(rank) == 40
+
+
+@pytest.mark.parametrize("count", [1, 2, 40, 3000])
+def test_no_two_calls_of_a_batch_get_the_same_number(count: int) -> None:
+    """Drawn freely, 3000 numbers of 65,536 nearly always hold a pair."""
+    for _ in range(20):
+        numbers = drawn(count)
+        assert numbers.min() >= 0 and numbers.max() < 1
+        assert len(numpy.unique((numbers * 65536).astype(int))) == count
 
 
 def test_a_function_of_ratios_alone_gives_other_results_for_other_calls() -> None:

@@ -5,7 +5,6 @@ from these numbers. The arithmetic is done in separate operations, each rounded 
 twice is the same twice.
 """
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ import numpy
 import torch
 
 from kernelwright.judge.device_arena import memory_of
-from kernelwright.judge.fresh import SPREAD
+from kernelwright.judge.fresh import SPREAD, drawn
 from kernelwright.records import Signature, TensorSpec
 
 _PERIOD = 1_000_003
@@ -29,8 +28,7 @@ class DeviceFresh:
         self._leaves = [_Leaf(leaf, spec) for leaf, spec in zip(base, signature.tensors, strict=True)]
 
     def __call__(self, count: int) -> "DeviceDrawn":
-        draws = [numpy.frombuffer(secrets.token_bytes(4 * count), numpy.uint32) / 2.0**32 for _ in self._leaves]
-        return DeviceDrawn(count, self._leaves, self._aliases, draws)
+        return DeviceDrawn(count, self._leaves, self._aliases, [drawn(count) for _ in self._leaves])
 
 
 @dataclass(frozen=True)
