@@ -74,7 +74,7 @@ class Given:
 
 def drawn(count: int) -> numpy.ndarray:
     """A secret number in [0, 1) for each call of a batch, in random order and no two within 1 / (2 count) of each
-    other: of numbers drawn freely, two in 65,536 agree in every eightieth batch of 40, and two calls' inputs with them."""
+    other: of numbers drawn freely, two agree in 65,536 in every eightieth batch of 40, so two calls have one input."""
     random = numpy.random.default_rng(secrets.randbits(128))
     return ((random.permutation(count) + random.random(count) / 2) / max(count, 1) + random.random()) % 1.0
 
