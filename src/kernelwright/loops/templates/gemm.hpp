@@ -1,0 +1,353 @@
+// Matrix products: out[i] = a[i] b[i] for each of a batch, float or double, any sizes and any strides of a and b.
+//
+//   a     [batch][rows][inner]
+//   b     [batch][inner][columns]
+//   out   [batch][rows][columns]    row-major; of it are kept the numbers with low <= column - row <= high, the others
+//                                   are 0 and are not computed
+//
+// `tile` is the micro-kernel: ROWS x COLUMNS sums stay in registers while `inner` passes by; a number of a is broadcast
+// to a vector of b. A block of b lies packed in panels [columns / COLUMNS][depth][COLUMNS] in the second-level cache,
+// ROWS rows of a, packed [depth][ROWS], in the first. Sums of one depth are added to `out` at its end, so rounding
+// errors grow with inner / DEPTH + DEPTH and not with inner.
+// Source of the method: Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication".
+namespace gemm {
+
+#define GEMM_INLINE static inline __attribute__((always_inline))
+#define GEMM_APART static __attribute__((noinline))
+
+// ROWS * VECTORS sums, VECTORS vectors of b and a broadcast number fill the registers: 32 of them, or 16.
+#if defined(__AVX512F__)
+constexpr int BYTES = 64, ROWS = 12, VECTORS = 2;
+#elif defined(__AVX2__)
+constexpr int BYTES = 32, ROWS = 6, VECTORS = 2;
+#elif defined(__aarch64__)
+constexpr int BYTES = 16, ROWS = 12, VECTORS = 2;
+#else
+constexpr int BYTES = 16, ROWS = 6, VECTORS = 2;
+#endif
+
+template <class T> struct Of;
+template <> struct Of<float> { typedef float Vector __attribute__((ext_vector_type(BYTES / sizeof(float)))); };
+template <> struct Of<double> { typedef double Vector __attribute__((ext_vector_type(BYTES / sizeof(double)))); };
+template <class T> constexpr int LANES = BYTES / sizeof(T);
+template <class T> constexpr int COLUMNS = LANES<T> * VECTORS;
+// 12 rows of a, so deep, are 24 kB.
+template <class T> constexpr int64 DEPTH = 2048 / sizeof(T);
+// A packed block of b, on the stack of each thread: half of a second-level cache.
+template <class T> constexpr int64 BLOCK = (1 << 19) / sizeof(T);
+// What is worth a thread, in multiplications.
+constexpr int64 GRAIN = 1 << 18;
+// With so few rows or columns the other operand is read once and hardly anything is computed: packing it is no use.
+constexpr int64 THIN = 4;
+
+template <class T> struct Matrix {
+    const T* data;
+    int64 row, column;
+
+    Matrix turned() const { return {data, column, row}; }
+    Matrix from(int64 r, int64 c) const { return {data + r * row + c * column, row, column}; }
+};
+
+// Where a product goes, and which part of it.
+template <class T> struct Result {
+    T* data;
+    int64 row, column;
+    // The numbers with low <= c - r <= high are kept.
+    int64 low, high;
+
+    Result turned() const { return {data, column, row, -high, -low}; }
+    Result from(int64 r, int64 c) const { return {data + r * row + c * column, row, column, low + r - c, high + r - c}; }
+    // Whether any of so many numbers from the first one on is kept.
+    bool keeps(int64 rows, int64 columns) const { return columns - 1 >= low && 1 - rows <= high; }
+    // Clears what is not kept.
+    void clear(int64 rows, int64 columns) const {
+        for (int64 r = 0; r < rows; ++r) {
+            const int64 first = low + r < columns ? low + r : columns, last = high + r + 1 > 0 ? high + r + 1 : 0;
+            for (int64 c = 0; c < first; ++c) data[r * row + c * column] = T(0);
+            for (int64 c = last; c < columns; ++c) data[r * row + c * column] = T(0);
+        }
+    }
+};
+
+GEMM_INLINE int64 least(int64 x, int64 y) { return x < y ? x : y; }
+GEMM_INLINE int64 parts_of(int64 size, int64 part) { return (size + part - 1) / part; }
+
+template <class V, class T> GEMM_INLINE V load(const T* from) {
+    V vector;
+    __builtin_memcpy(&vector, from, sizeof(vector));
+    return vector;
+}
+template <class V, class T> GEMM_INLINE void store(T* to, V vector) { __builtin_memcpy(to, &vector, sizeof(vector)); }
+
+// ---- the micro-kernel ------------------------------------------------------------------------------------------
+
+// out[r][c] = (added ? out[r][c] : 0) + sum over i of a[r][i] * b[i][c], for COUNT rows and WIDE vectors of columns.
+template <int COUNT, int WIDE, class T>
+GEMM_INLINE void tile(T* out, int64 out_row, const T* a, int64 a_row, int64 a_step, const T* b, int64 b_step,
+                      int64 depth, bool added) {
+    typedef typename Of<T>::Vector Vector;
+    Vector sums[COUNT][WIDE];
+    for (int r = 0; r < COUNT; ++r) __builtin_prefetch(out + r * out_row, 1);
+#pragma clang loop unroll(full)
+    for (int r = 0; r < COUNT; ++r)
+#pragma clang loop unroll(full)
+        for (int v = 0; v < WIDE; ++v) sums[r][v] = Vector(T(0));
+#pragma clang loop unroll_count(4)
+    for (int64 i = 0; i < depth; ++i) {
+        Vector column[WIDE];
+#pragma clang loop unroll(full)
+        for (int v = 0; v < WIDE; ++v) column[v] = load<Vector>(b + i * b_step + v * LANES<T>);
+#pragma clang loop unroll(full)
+        for (int r = 0; r < COUNT; ++r)
+#pragma clang loop unroll(full)
+            for (int v = 0; v < WIDE; ++v) sums[r][v] += Vector(a[r * a_row + i * a_step]) * column[v];
+    }
+#pragma clang loop unroll(full)
+    for (int r = 0; r < COUNT; ++r)
+#pragma clang loop unroll(full)
+        for (int v = 0; v < WIDE; ++v) {
+            T* to = out + r * out_row + v * LANES<T>;
+            store(to, added ? load<Vector>(to) + sums[r][v] : sums[r][v]);
+        }
+}
+
+// The same for up to COUNT packed rows and a packed panel, in tiles half as high where there are fewer.
+template <int COUNT, int WIDE, class T>
+GEMM_APART void tiles(int64 rows, T* out, int64 out_row, const T* a, const T* b, int64 depth, bool added) {
+    if (rows >= COUNT) {
+        tile<COUNT, WIDE>(out, out_row, a, 1, ROWS, b, COLUMNS<T>, depth, added);
+        rows -= COUNT, out += COUNT * out_row, a += COUNT;
+    }
+    if (rows) tiles<COUNT == 1 ? 1 : COUNT / 2, WIDE>(rows, out, out_row, a, b, depth, added);
+}
+
+// Any number of columns up to COLUMNS: a panel that is cut short goes by way of `edge`.
+template <class T>
+GEMM_INLINE void panel(int64 rows, int64 width, T* out, int64 out_row, const T* a, const T* b, int64 depth,
+                       bool added) {
+    if (width == COLUMNS<T>) {
+        tiles<ROWS, VECTORS>(rows, out, out_row, a, b, depth, added);
+        return;
+    }
+    alignas(64) T edge[ROWS * COLUMNS<T>];
+    if (width <= LANES<T>)
+        tiles<ROWS, 1>(rows, edge, COLUMNS<T>, a, b, depth, false);
+    else
+        tiles<ROWS, VECTORS>(rows, edge, COLUMNS<T>, a, b, depth, false);
+    for (int64 r = 0; r < rows; ++r)
+        for (int64 c = 0; c < width; ++c)
+            out[r * out_row + c] = (added ? out[r * out_row + c] : T(0)) + edge[r * COLUMNS<T> + c];
+}
+
+// ---- packing ---------------------------------------------------------------------------------------------------
+
+// to[i][c] = from[c * across + i * along] for c < width, 0 up to WIDTH.
+template <int WIDTH, class T>
+GEMM_APART void pack(T* to, const T* from, int64 across, int64 along, int64 width, int64 depth) {
+    if (width < WIDTH) __builtin_memset(to, 0, depth * WIDTH * sizeof(T));
+    if (across == 1 && width == WIDTH) {
+        for (int64 i = 0; i < depth; ++i) __builtin_memcpy(to + i * WIDTH, from + i * along, WIDTH * sizeof(T));
+        return;
+    }
+    typedef T Four __attribute__((ext_vector_type(4)));
+    int64 c = 0;
+    if (along == 1)
+        for (; c + 4 <= width; c += 4) {  // squares of 4 x 4 are turned in registers
+            const T* own = from + c * across;
+            int64 i = 0;
+            for (; i + 4 <= depth; i += 4) {
+                Four x = load<Four>(own + i), y = load<Four>(own + across + i);
+                Four z = load<Four>(own + 2 * across + i), w = load<Four>(own + 3 * across + i);
+                Four xz = __builtin_shufflevector(x, z, 0, 4, 1, 5), yw = __builtin_shufflevector(y, w, 0, 4, 1, 5);
+                Four zx = __builtin_shufflevector(x, z, 2, 6, 3, 7), wy = __builtin_shufflevector(y, w, 2, 6, 3, 7);
+                T* at = to + i * WIDTH + c;
+                store(at, __builtin_shufflevector(xz, yw, 0, 4, 1, 5));
+                store(at + WIDTH, __builtin_shufflevector(xz, yw, 2, 6, 3, 7));
+                store(at + 2 * WIDTH, __builtin_shufflevector(zx, wy, 0, 4, 1, 5));
+                store(at + 3 * WIDTH, __builtin_shufflevector(zx, wy, 2, 6, 3, 7));
+            }
+            for (; i < depth; ++i)
+                for (int64 k = 0; k < 4; ++k) to[i * WIDTH + c + k] = own[k * across + i];
+        }
+    for (int64 i = 0; i < depth; ++i)
+        for (int64 k = c; k < width; ++k) to[i * WIDTH + k] = from[k * across + i * along];
+}
+
+// ---- many rows and columns -------------------------------------------------------------------------------------
+
+template <class T>
+GEMM_APART void wide(Result<T> out, Matrix<T> a, Matrix<T> b, int64 rows, int64 columns, int64 inner) {
+    alignas(64) T block[BLOCK<T>];
+    alignas(64) T high[ROWS * DEPTH<T>];
+    const int64 depth = parts_of(inner, parts_of(inner, DEPTH<T>));
+    const int64 most = BLOCK<T> / depth / COLUMNS<T> * COLUMNS<T>;
+    const int64 side = parts_of(parts_of(columns, parts_of(columns, most)), COLUMNS<T>) * COLUMNS<T>;
+    for (int64 left = 0; left < columns; left += side)
+        for (int64 i = 0; i < inner; i += depth) {
+            const int64 deep = least(depth, inner - i), right = least(columns, left + side);
+            for (int64 c = left; c < right; c += COLUMNS<T>)
+                pack<COLUMNS<T>>(block + (c - left) * deep, b.from(i, c).data, b.column, b.row,
+                                 least(COLUMNS<T>, right - c), deep);
+            for (int64 r = 0; r < rows; r += ROWS) {
+                const int64 height = least(ROWS, rows - r);
+                if (!out.from(r, left).keeps(height, right - left)) continue;
+                pack<ROWS>(high, a.from(r, i).data, a.row, a.column, height, deep);
+                for (int64 c = left; c < right; c += COLUMNS<T>) {
+                    const int64 width = least(COLUMNS<T>, right - c);
+                    const Result<T> own = out.from(r, c);
+                    if (own.keeps(height, width))
+                        panel(height, width, own.data, out.row, high, block + (c - left) * deep, deep, i > 0);
+                }
+            }
+        }
+    out.clear(rows, columns);
+}
+
+// ---- few rows --------------------------------------------------------------------------------------------------
+
+// The products of COUNT rows of a and ACROSS columns of b, both with their numbers side by side.
+template <int COUNT, int ACROSS, class T>
+GEMM_APART void dots(Result<T> out, const T* a, int64 a_row, const T* b, int64 b_column, int64 depth, bool added) {
+    typedef typename Of<T>::Vector Vector;
+    Vector sums[COUNT][ACROSS] = {};
+    int64 i = 0;
+    for (; i + LANES<T> <= depth; i += LANES<T>) {
+        Vector column[ACROSS];
+#pragma clang loop unroll(full)
+        for (int c = 0; c < ACROSS; ++c) column[c] = load<Vector>(b + c * b_column + i);
+#pragma clang loop unroll(full)
+        for (int r = 0; r < COUNT; ++r) {
+            const Vector row = load<Vector>(a + r * a_row + i);
+#pragma clang loop unroll(full)
+            for (int c = 0; c < ACROSS; ++c) sums[r][c] += row * column[c];
+        }
+    }
+    for (int r = 0; r < COUNT; ++r)
+        for (int c = 0; c < ACROSS; ++c) {
+            T sum = T(0);
+            for (int64 k = i; k < depth; ++k) sum += a[r * a_row + k] * b[c * b_column + k];
+            for (int l = 0; l < LANES<T>; ++l) sum += sums[r][c][l];
+            T* to = out.from(r, c).data;
+            *to = added ? *to + sum : sum;
+        }
+}
+
+template <int COUNT, class T>
+GEMM_INLINE void dotted(Result<T> out, const T* a, int64 a_row, Matrix<T> b, int64 columns, int64 depth, bool added) {
+    int64 c = 0;
+    for (; c + 4 <= columns; c += 4)
+        dots<COUNT, 4>(out.from(0, c), a, a_row, b.from(0, c).data, b.column, depth, added);
+    for (; c < columns; ++c) dots<COUNT, 1>(out.from(0, c), a, a_row, b.from(0, c).data, b.column, depth, added);
+}
+
+// Columns of b with their numbers side by side. A strip of the rows stays in the second-level cache.
+template <class T>
+GEMM_APART void thin_dots(Result<T> out, Matrix<T> a, Matrix<T> b, int64 rows, int64 columns, int64 inner) {
+    constexpr int64 depth = 32768 / sizeof(T);
+    alignas(64) T strip[THIN * depth];
+    for (int64 i = 0; i < inner; i += depth) {
+        const int64 deep = least(depth, inner - i);
+        for (int64 r = 0; r < rows; ++r)
+            for (int64 k = 0; k < deep; ++k) strip[r * depth + k] = *a.from(r, i + k).data;
+        const Matrix<T> own = b.from(i, 0);
+        int64 r = 0;
+        for (; r + 4 <= rows; r += 4) dotted<4>(out.from(r, 0), strip + r * depth, depth, own, columns, deep, i > 0);
+        if (rows - r >= 2) dotted<2>(out.from(r, 0), strip + r * depth, depth, own, columns, deep, i > 0), r += 2;
+        if (r < rows) dotted<1>(out.from(r, 0), strip + r * depth, depth, own, columns, deep, i > 0);
+    }
+}
+
+// Rows of b with their numbers side by side: four at a time are added to sums in the first-level cache.
+template <class T>
+GEMM_APART void thin_sums(Result<T> out, Matrix<T> a, Matrix<T> b, int64 rows, int64 columns, int64 inner) {
+    constexpr int64 width = 4096 / sizeof(T), few = 4;
+    typedef typename Of<T>::Vector Vector;
+    alignas(64) T sums[THIN][width];
+    for (int64 left = 0; left < columns; left += width)
+        for (int64 start = 0; start < inner; start += DEPTH<T>) {
+            const int64 wide = least(width, columns - left), stop = least(inner, start + DEPTH<T>);
+            __builtin_memset(sums, 0, sizeof(sums));
+            for (int64 i = start; i < stop; i += few) {
+                const int64 deep = least(few, stop - i);
+                const T* from[few];
+                Vector factor[THIN][few];
+                for (int64 k = 0; k < deep; ++k) from[k] = b.from(i + k, left).data;
+                for (int64 r = 0; r < rows; ++r)
+                    for (int64 k = 0; k < deep; ++k) factor[r][k] = Vector(*a.from(r, i + k).data);
+                int64 c = 0;
+                if (deep == few)
+                    for (; c + LANES<T> <= wide; c += LANES<T>)
+                        for (int64 r = 0; r < rows; ++r) {
+                            Vector sum = load<Vector>(sums[r] + c);
+#pragma clang loop unroll(full)
+                            for (int64 k = 0; k < few; ++k) sum += factor[r][k] * load<Vector>(from[k] + c);
+                            store(sums[r] + c, sum);
+                        }
+                for (; c < wide; ++c)
+                    for (int64 r = 0; r < rows; ++r)
+                        for (int64 k = 0; k < deep; ++k) sums[r][c] += factor[r][k][0] * from[k][c];
+            }
+            for (int64 r = 0; r < rows; ++r)
+                for (int64 c = 0; c < wide; ++c) {
+                    T* to = out.from(r, left + c).data;
+                    *to = start ? *to + sums[r][c] : sums[r][c];
+                }
+        }
+}
+
+// ---- all -------------------------------------------------------------------------------------------------------
+
+template <class T>
+GEMM_INLINE void part(Result<T> out, Matrix<T> a, Matrix<T> b, int64 rows, int64 columns, int64 inner) {
+    if (columns <= THIN && columns < rows) {
+        if (a.column == 1 || a.row == 1) {
+            part(out.turned(), b.turned(), a.turned(), columns, rows, inner);
+            return;
+        }
+    } else if (rows <= THIN && (b.row == 1 || b.column == 1)) {
+        b.column == 1 ? thin_sums(out, a, b, rows, columns, inner) : thin_dots(out, a, b, rows, columns, inner);
+        out.clear(rows, columns);
+        return;
+    }
+    wide(out, a, b, rows, columns, inner);
+}
+
+// Products are cut into as many parts as give every thread the same number of them, and those so that least is packed.
+template <class T>
+static void run(T* out, const T* a, const T* b, int64 batch, int64 rows, int64 columns, int64 inner, int64 a_offset,
+                int64 a_batch, int64 a_row, int64 a_column, int64 b_offset, int64 b_batch, int64 b_row,
+                int64 b_column, int64 low, int64 high) {
+    if (!inner) {
+        __builtin_memset(out, 0, batch * rows * columns * sizeof(T));
+        return;
+    }
+    const int64 work = rows * columns * inner, threads = least(kernelwright::thread_count(), batch * work / GRAIN + 1);
+    int64 parts = 1;
+    while (batch * parts % threads && batch * parts < 8 * threads) ++parts;
+    const bool band = low > -rows || high < columns - 1;
+    int64 down = 1;
+    for (int64 d = 1; d <= parts; ++d)
+        if (parts % d == 0 && rows * parts / d + columns * d < rows * parts / down + columns * down) down = d;
+    int64 across = parts / down;
+    // Rows of a triangle differ in length: each thread gets a part from either end.
+    if (band && threads > 1) down = 2 * parts, across = 1;
+    const int64 height = parts_of(parts_of(rows, down), ROWS) * ROWS;
+    const int64 width = parts_of(parts_of(columns, across), COLUMNS<T>) * COLUMNS<T>;
+    const int64 tasks = down * across;
+    parallel_for(batch * tasks, batch * tasks / threads, [=](int64 begin, int64 end) {
+        for (int64 task = begin; task < end; ++task) {
+            const int64 i = task / tasks, place = task % tasks / across, c = task % across * width;
+            const int64 r = (band && place % 2 ? down - 1 - place / 2 : band ? place / 2 : place) * height;
+            if (r >= rows || c >= columns) continue;
+            const Result<T> whole{out + i * rows * columns, columns, 1, low, high};
+            part(whole.from(r, c), Matrix<T>{a + a_offset + i * a_batch, a_row, a_column}.from(r, 0),
+                 Matrix<T>{b + b_offset + i * b_batch, b_row, b_column}.from(0, c), least(height, rows - r),
+                 least(width, columns - c), inner);
+        }
+    });
+}
+
+#undef GEMM_INLINE
+#undef GEMM_APART
+
+}  // namespace gemm
