@@ -23,6 +23,7 @@ from kernelwright.graph.lower_filled import FilledCall, filled_calls
 from kernelwright.graph.lower_groups import Group, groups_of
 from kernelwright.graph.lower_layout import memory_order
 from kernelwright.graph.lower_linear import LinearCall, linear_call
+from kernelwright.graph.lower_product import PRODUCTS
 from kernelwright.graph.lower_templates import FILLED
 from kernelwright.graph.node import erase_dead, is_contiguous, placeholders_of, tensor_of
 from kernelwright.loops import (
@@ -71,6 +72,11 @@ class Lowering:
     """One for each kernel made from another template."""
 
     @property
+    def multiplies(self) -> bool:
+        """Whether a kernel does what a library's matrix product would."""
+        return self.linear is not None or any(kernel.template == "gemm" for kernel in self.filled)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The kernels' names, without those that pack weights."""
         linear = [self.linear] if self.linear else []
@@ -90,7 +96,7 @@ class Lowering:
 
 
 def lower(capture: Capture, *, attention: bool = True, linear: bool = True) -> Lowering:
-    """Groups of the graph, with `attention` its attentions and with `linear` its linear maps, as kernels.
+    """Groups of the graph as kernels, with `attention` its attentions, with `linear` its linear maps and products.
 
     See the module.
     """
@@ -103,6 +109,7 @@ class _Lowerer:
     def __init__(self, capture: Capture, attention: bool, linear: bool) -> None:
         self.capture = capture
         self.attention = attention
+        self.products = linear
         places = zip(placeholders_of(capture.graph.graph), capture.inputs, strict=True)
         self.weights = {place for place, border in places if linear and border.role != "argument"}
         self.old = capture.graph.graph
@@ -122,7 +129,7 @@ class _Lowerer:
     def lowered(self) -> Lowering:
         order = {node: place for place, node in enumerate(self.old.nodes)}
         group_of: dict[Node, Group] = {}
-        filled = filled_calls(self.old, FILLED)
+        filled = filled_calls(self.old, FILLED | PRODUCTS if self.products else FILLED)
         taken = {node for call in filled.values() for node in call.covers}
         folded = {node for node in order if is_prepared(node)}
         self.weights |= folded if self.weights else set()
@@ -134,7 +141,8 @@ class _Lowerer:
             group = group_of.get(node)
             own = group is None and node not in folded
             attended = attention_call(node) if own and self.attention else None
-            mapped = linear_call(node, self.weights) if own else None
+            within = node in taken and node not in filled
+            mapped = linear_call(node, self.weights) if own and not within else None
             if attended is not None:
                 self._attend(node, attended)
             elif mapped is not None:

@@ -53,7 +53,7 @@ def attention_call(node: Node) -> AttentionCall | None:
     result = [q.shape[0], q.shape[1], q.shape[2], v.shape[3]]
     sources, layouts = [], [_dense(result, order)[:4]]
     for operand in (query, key, value):
-        source, layout = _read(operand, adjacent=True)
+        source, layout = read_in_place(operand, adjacent=True)
         sources.append(source)
         layouts.append(layout[:4])
     kind = ""
@@ -64,7 +64,7 @@ def attention_call(node: Node) -> AttentionCall | None:
         kind = _MASKS.get(tensor_of(mask).dtype, "")
         if not kind:
             return None
-        source, (offset, *steps) = _read(mask, adjacent=False)
+        source, (offset, *steps) = read_in_place(mask, adjacent=False)
         sources.append(source)
         sizes = tensor_of(mask).shape
         steps = [0 if expression(size) == 1 else step for size, step in zip(sizes, steps, strict=True)]
@@ -142,7 +142,7 @@ def _known_below(size: Any, least: int) -> bool:
     return isinstance(size, int) and size < least
 
 
-def _read(operand: Node, *, adjacent: bool) -> tuple[Source, tuple[Any, ...]]:
+def read_in_place(operand: Node, *, adjacent: bool) -> tuple[Source, tuple[Any, ...]]:
     """The memory to pass, and where in it the operand lies: offset and strides.
 
     A copy of the operand where it has no simple place; `adjacent` asks for a last stride of 1.

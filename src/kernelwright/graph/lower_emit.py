@@ -164,7 +164,7 @@ class _Emitter:
         order = memory_order(tensor_of(base))
         offset = expression(value.storage_offset()) - expression(tensor_of(base).storage_offset())
         if order is None or not isinstance(offset, int):
-            base, order, offset, strides = node, None, 0, _row_major_strides(shape_of(node))
+            base, order, offset, strides = node, None, 0, row_major_strides(shape_of(node))
         else:
             strides = tuple(value.stride())
             order = None if order == tuple(range(len(order))) else order
@@ -275,7 +275,7 @@ def _base(node: Node) -> Node:
     return node
 
 
-def _row_major_strides(shape: Sequence[Any]) -> tuple[Any, ...]:
+def row_major_strides(shape: Sequence[Any]) -> tuple[Any, ...]:
     strides: list[Any] = []
     stride: Any = 1
     for size in reversed(shape):

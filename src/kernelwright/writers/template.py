@@ -1,9 +1,9 @@
 """Proposes the reference's graph with its memory-bound parts fused into generated C++ kernels.
 
 Algebra first, then templates: what rewriting leaves is lowered to kernels of loops/ (fused elementwise chains, row
-softmax and norms with what stands before and after them, attention, and linear maps). Heuristics choose the schedule,
-and their choice is submitted at once; `bench.trial` then compares its neighbours, as long as that gains more than the
-noise, and what was found is submitted too.
+softmax and norms with what stands before and after them, attention, linear maps and matrix products). Heuristics choose
+the schedule, and their choice is submitted at once; `bench.trial` then compares its neighbours, as long as that gains
+more than the noise, and what was found is submitted too.
 """
 
 import time
@@ -182,7 +182,7 @@ def _lowerings(brief: Brief) -> "tuple[dict[str, Lowering], set[str]]":
         before = set(found) - {shape}
         if own.attentions:
             found[f"{shape} library attention".strip()] = lower(rewriting.capture, attention=False)
-        if own.linear:
+        if own.multiplies:
             found[f"{shape} library linear".strip()] = lower(rewriting.capture, linear=False)
         dropping |= set(found) - before if rewriting.drops_work else set()
     return {shape: lowering for shape, lowering in found.items() if lowering.names}, dropping
