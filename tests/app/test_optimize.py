@@ -77,6 +77,17 @@ def test_a_sweep_goes_on_where_it_was_stopped(call, tmp_path: Path, net: Path) -
     assert told.count(" judged ") == 1, "only the second problem is searched"
 
 
+def test_a_sweep_asks_models_too(call, tmp_path: Path, net: Path) -> None:
+    level = tmp_path / "bench" / "KernelBench" / "level1"
+    level.mkdir(parents=True)
+    (level / "1_First.py").write_text(net.read_text().replace("Net", "Model"))
+    argv = ["bench", f"kernelbench:{tmp_path / 'bench'}", "--target", "null", "--writers", "eager"]
+    argv += ["--archive", str(tmp_path / "a.sqlite"), "--budget-per-problem", "10m"]
+    code, told, _ = call(*argv, "--models", "openai:http://127.0.0.1:9/v1#nobody", "--max-tokens", "10")
+    assert code == 0 and "is out: another question to openai:nobody" in told and "might pass 10 tokens" in told
+    assert call(*argv, "--strategy", "best")[0] == 2
+
+
 def test_what_is_too_large_for_the_machine_is_unsupported_and_no_bad_usage(call, tmp_path: Path, net: Path) -> None:
     net.write_text(net.read_text().replace("4, 8)", "1 << 40, 8)"))
     mine = tmp_path / "mine.py"

@@ -119,21 +119,28 @@ def test_money_and_tokens_are_hard_stops() -> None:
     assert archive.calls(outcome.run) == () and any("might pass 100 tokens" in line for line in told)
 
 
+def test_a_limit_is_of_all_the_searches_that_a_swarm_takes_part_in() -> None:
+    model = ScriptedModel("m:a", says("50", "40", "30"))
+    swarm = SwarmWriter([model], Custom(attempts=2, crossings=0, limits=Limits(cost_usd=0.035)))  # type: ignore[list-item]
+    archive = Archive(None)
+    runs = [search([], others=[swarm], archive=archive)[0] for _ in range(2)]
+    assert [sum(run == outcome.run for run, _ in archive.calls()) for outcome in runs] == [2, 1]
+    assert len(model.prompts) == 3
+
+
 def test_a_purse_counts_what_is_open() -> None:
     model, prompt = ScriptedModel("m:a", []), Prompt("", "x", max_tokens=100)
     purse = Purse(Limits(cost_usd=0.02))
-    purse.hold(1, model, prompt)
-    assert purse.refusal(model, prompt) is None
-    purse.hold(2, model, prompt)
-    assert "might pass" in (purse.refusal(model, prompt) or "")
+    assert purse.hold(1, model, prompt) is None and purse.hold(2, model, prompt) is None
+    assert "might pass" in (purse.hold(3, model, prompt) or "")
     purse.settle(1, Used(10, 10, 0, 0.0001))
-    assert purse.refusal(model, prompt) is not None, "0.0101 and another worst case are more than 0.02"
+    assert purse.hold(3, model, prompt) is not None, "0.0101 and another worst case are more than 0.02"
     purse.settle(2, Used())
-    assert purse.refusal(model, prompt) is None and purse.spent.cost_usd == 0.0001
+    assert purse.hold(3, model, prompt) is None and purse.spent.cost_usd == 0.0001
     unknown = ScriptedModel("m:b", [], free=True)
-    assert purse.refusal(unknown, prompt) is None, "a server of one's own costs nothing"
+    assert purse.hold(4, unknown, prompt) is None, "a server of one's own costs nothing"
     unknown.price, unknown.free = lambda *_: None, False  # type: ignore[method-assign]
-    assert "no price of m:b is known" in (purse.refusal(unknown, prompt) or "")
+    assert "no price of m:b is known" in (purse.hold(5, unknown, prompt) or "")
 
 
 def test_a_run_goes_on_where_it_was() -> None:
@@ -148,7 +155,7 @@ def test_a_run_goes_on_where_it_was() -> None:
     assert [call.turn for _, call in archive.calls(outcome.run)] == [2]
     assert {entry.candidate.writer for entry in outcome.entries} == {"eager", "m:a"} and len(outcome.entries) == 3
     spent = SwarmWriter([model], Custom(attempts=3, limits=Limits(cost_usd=0.015)), before)
-    assert spent._spent.cost_usd == 0.01, "what the earlier run spent counts"
+    assert spent._purse.spent.cost_usd == 0.01, "what the earlier run spent counts"
 
 
 def test_the_time_is_up_in_the_middle_of_a_question() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelwright.app import options
+from kernelwright.app import choosing, options
 from kernelwright.app.console import aside, console_for, refuse_unwritable, write_json
 from kernelwright.app.progress import Progress
 from kernelwright.errors import KernelwrightError, UsageError
@@ -36,6 +36,11 @@ def bench(
     attempts: options.Attempts = 8,
     scale: options.Scale = None,
     train_mode: options.TrainMode = False,
+    models: options.Models = None,
+    max_cost: options.MaxCost = None,
+    max_tokens: options.MaxTokens = None,
+    turns: options.Turns = 5,
+    strategy: options.Strategy = "best-of-swarm",
     again: Annotated[
         bool, typer.Option("--again", help="Search problems anew that the archive holds a finished run of.")
     ] = False,
@@ -48,7 +53,8 @@ def bench(
     """Searches many problems one after the other, and sums up by level.
 
     A second call takes finished runs of the same machine, versions, judge and writers from the archive and does the
-    rest. Wins on degenerate problems are counted apart, with and without.
+    rest. Wins on degenerate problems are counted apart, with and without. --max-cost and --max-tokens are for the whole
+    of a call; when they are spent, the writers without models go on.
 
     The JSON: device, rows [problem, level, result, writer, speedup {eager, inductor, best_baseline}, labels, reason,
     run], summaries [level, kind, problems, measured, geomean, median, returned, slower, failed, unsupported].
@@ -56,14 +62,15 @@ def bench(
     from kernelwright.archive import open_archive
     from kernelwright.problems import load
     from kernelwright.report import BenchRow, Result, bench_json, bench_row, bench_table, write_bench_html
-    from kernelwright.search import choose_device, choose_writers, search
+    from kernelwright.search import choose_device, search
     from kernelwright.targets import environment
 
     console = console_for(json_to)
     if out:
         refuse_unwritable(out)
     device, budget_s = choose_device(target), parse_budget(budget)
-    chosen = choose_writers(options.names(writers))
+    swarm = choosing.Swarm(models, strategy, turns, max_cost, max_tokens)
+    chosen = choosing.choose(options.names(writers), swarm, device, archive)
     references = list_references(source, level, problems)
     rows: list[BenchRow] = []
     with open_archive(archive) as store:

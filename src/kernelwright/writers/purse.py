@@ -1,5 +1,6 @@
 """What a swarm may spend. Limits are hard: a question is asked only if its worst case still fits."""
 
+import threading
 from dataclasses import dataclass
 
 from kernelwright.writers.models import Model, Prompt, Used
@@ -14,14 +15,29 @@ class Limits:
 
 
 class Purse:
-    """Counts what was spent and what open questions may still cost."""
+    """Counts what was spent and what open questions may still cost. Thread-safe."""
 
     def __init__(self, limits: Limits, spent: Used = Used()) -> None:
         self.limits, self.spent = limits, spent
         self._open: dict[object, tuple[float, int]] = {}
+        self._lock = threading.Lock()
 
-    def refusal(self, model: Model, prompt: Prompt) -> str | None:
-        """Why the question may not be asked; None if it may."""
+    def hold(self, ticket: object, model: Model, prompt: Prompt) -> str | None:
+        """Sets aside the worst case of a question that is asked now; or why it may not be asked."""
+        with self._lock:
+            why = self._refusal(model, prompt)
+            if why is None:
+                worst_usd, tokens = self._worst(model, prompt)
+                self._open[ticket] = (worst_usd or 0.0, tokens)
+            return why
+
+    def settle(self, ticket: object, used: Used) -> None:
+        """The question is over, and cost this."""
+        with self._lock:
+            self._open.pop(ticket, None)
+            self.spent += used
+
+    def _refusal(self, model: Model, prompt: Prompt) -> str | None:
         worst_usd, tokens = self._worst(model, prompt)
         held_usd = sum(usd for usd, _ in self._open.values())
         held_tokens = sum(count for _, count in self._open.values())
@@ -36,16 +52,6 @@ class Purse:
             if total + tokens > self.limits.tokens:
                 return f"another question to {model.name} might pass {self.limits.tokens:,} tokens; {total:,} are spent"
         return None
-
-    def hold(self, ticket: object, model: Model, prompt: Prompt) -> None:
-        """Sets aside the worst case of a question that is asked now."""
-        worst_usd, tokens = self._worst(model, prompt)
-        self._open[ticket] = (worst_usd or 0.0, tokens)
-
-    def settle(self, ticket: object, used: Used) -> None:
-        """The question is over, and cost this."""
-        self._open.pop(ticket, None)
-        self.spent += used
 
     @property
     def told(self) -> str:

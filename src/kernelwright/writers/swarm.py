@@ -45,7 +45,8 @@ class SwarmWriter:
         self._models = {model.name: model for model in models}
         self._custom = custom
         self._before = tuple(call for call in before if call.member in self._models)
-        self._spent = sum((_used(call) for call in self._before), Used())
+        # One for all it writes for, as the problems of a sweep and the pieces of a module: a limit is of the whole.
+        self._purse = Purse(custom.limits, sum((_used(call) for call in self._before), Used()))
         self.attempts = max(1, len(models) * (custom.attempts + custom.crossings))
         """How many candidates it may submit."""
 
@@ -53,9 +54,7 @@ class SwarmWriter:
         return speaking.missing(tuple(self._models.values()))
 
     async def write(self, brief: Brief, bench: Bench) -> None:
-        await _Swarming(self._models, self._custom, self._before, Purse(self._custom.limits, self._spent), bench).run(
-            brief
-        )
+        await _Swarming(self._models, self._custom, self._before, self._purse, bench).run(brief)
 
 
 class _Swarming:
@@ -116,12 +115,11 @@ class _Swarming:
     async def _ask(self, member: str, number: int, form: str, prompt: Prompt, brief: Brief) -> Reply | None:
         """The answer, told and archived, its candidate judged. None where the member can do no more."""
         model = self.models[member]
-        why = self.purse.refusal(model, prompt)
+        ticket = object()
+        why = self.purse.hold(ticket, model, prompt)
         if why:
             self._retire(member, why)
             return None
-        ticket = object()
-        self.purse.hold(ticket, model, prompt)
         asked_at, began = time.time(), time.monotonic()
 
         def told(reply: Reply, candidate: str = "") -> Call:
