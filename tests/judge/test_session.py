@@ -135,10 +135,10 @@ def test_an_honest_candidate_comes_through() -> None:
             calls = Given([[torch.randn(8, 16)] for _ in range(5)])
             window = session.window(calls, expected, reveal=revealed, keep=bool(revealed))
             assert window.failure is None and window.calls == 5 and window.copied == len(revealed)
-            for output in window.outputs:
+            for (output,) in window.results:
                 assert output is not None
                 torch.testing.assert_close(output, model(calls.leaves(revealed[0])[0]).detach())
-            assert len(window.outputs) == bool(revealed)
+            assert len(window.results) == bool(revealed)
             assert not window.unwritten and not window.changed and window.guards
         changed = {name: value * 2 for name, value in weights_of(model).items()}
         loaded = session.load_weights(changed)
@@ -474,12 +474,12 @@ def test_several_results_come_back_whole() -> None:
     with open_session(what, of=problem(spec, source=source)) as session:
         assert session.start().failure is None
         for revealed in (2, 9):
-            window = session.window(calls, expected, reveal=(revealed, 5), keep=True)
+            window = session.window(calls, expected, reveal=(revealed, 5), keep=2)
             assert window.failure is None and not window.unwritten and not window.changed and window.guards
-            value, total = window.outputs
-            (given,) = calls.leaves(revealed)
-            assert value is not None and torch.equal(value, given * 2)
-            assert total is not None and total == given.sum()
+            for call, (value, total) in zip((revealed, 5), window.results, strict=True):
+                (given,) = calls.leaves(call)
+                assert value is not None and torch.equal(value, given * 2)
+                assert total is not None and total == given.sum()
         assert session.run(calls.leaves(0), expected).fits
 
 
@@ -490,8 +490,8 @@ def test_a_call_leaves_nothing_at_its_inputs_for_the_next() -> None:
     with open_session(what) as session:
         assert session.start().failure is None
         for _ in range(3):
-            window = session.window(Given([[x], [x]]), Expected.of(torch.tensor(True)), reveal=(1,), keep=True)
-            (seen,) = window.outputs
+            window = session.window(Given([[x], [x]]), Expected.of(torch.tensor(True)), reveal=(1,), keep=1)
+            ((seen,),) = window.results
             assert seen is not None and not seen
 
 
@@ -626,7 +626,7 @@ def test_null_session_has_the_same_face() -> None:
         assert run.fits and run.outputs[0] is not None
         torch.testing.assert_close(run.outputs[0], model(x).detach())
         assert session.load_weights(weights_of(model)).failure is None
-        assert len(session.window(Given([[x], [x]]), expected, reveal=(1,), keep=True).outputs) == 1
+        assert len(session.window(Given([[x], [x]]), expected, reveal=(1,), keep=1).results) == 1
     with NullSession(problem(), forward("raise ValueError"), weights=weights_of(model)) as session:
         assert session.start().failure is None
         failure = session.run([x], expected).failure

@@ -124,6 +124,9 @@ class Read:
 class Look:
     """Tell what the whole process shares and is otherwise than before the candidate came."""
 
+    names: bool
+    """Whether to look also for replaced functions."""
+
 
 class _Broker:
     """Asks the judge for builds."""
@@ -193,7 +196,8 @@ def main(channel: socket.socket, names: Names | None = None) -> None:
                 _tell(channel, {"watched": _watch(module, problem, arena, order, ground)})
             elif isinstance(order, Look):
                 assert before is not None
-                _tell(channel, {"changes": [(change.what, change.matters) for change in before.changes()[:_CHANGES]]})
+                changes = before.changes(names=order.names)[:_CHANGES]
+                _tell(channel, {"changes": [(change.what, change.matters) for change in changes]})
             elif isinstance(order, Read):
                 assert arena is not None
                 _tell(channel, {"read": _read(module, arena, order, ground)})

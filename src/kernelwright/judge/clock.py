@@ -14,11 +14,13 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
 from kernelwright.judge.fresh import Batch
 from kernelwright.judge.grounds import Timed
+from kernelwright.judge.keeping import COMPARED, Keeping, Kept, Seen
 from kernelwright.judge.steps import Expected, Failure, Steps, Window
 from kernelwright.records import Timing
 
@@ -53,8 +55,9 @@ _CHOSEN = 0.25
 _GROWTH = 8
 _SHORT = 4
 """Windows that a single call fills so many times over need no more calls."""
-_SHORTS = 5
-"""In so many rounds an empty window and one of K calls are measured as well: they give c, which is the same in all."""
+_EMPTIES = 5
+_SHORTS = 3
+"""In so many rounds an empty window, and one of K calls, is measured as well: they give c, which is the same in all."""
 _SINGLES = 3
 """In so many also one of a single call."""
 _MOST_OVERHEAD = 0.25
@@ -70,14 +73,6 @@ _SCATTERED_GBS = 0.2
 tables, for every element."""
 _WAIVED = 0.05
 """Of the time of a call: lateness below this is not charged where the copies' own scatter is as large."""
-
-
-@dataclass(frozen=True)
-class Kept:
-    """A timed call that was chosen at random to be verified: the inputs it had and what it returned."""
-
-    leaves: "tuple[Tensor, ...]"
-    outputs: "tuple[Tensor | None, ...]"
 
 
 @dataclass(frozen=True)
@@ -119,6 +114,8 @@ class _Lane:
     """One session's measurements so far."""
 
     session: Steps
+    known_us: float | None = None
+    """What a call took when it was timed before."""
     failure: Failure | None = None
     short_us: list[float] = field(default_factory=list)
     long_us: list[float] = field(default_factory=list)
@@ -130,8 +127,7 @@ class _Lane:
     empty_us: list[float] = field(default_factory=list)
     discarded: int = 0
     disturbed: int = 0
-    kept: dict[int, Kept] = field(default_factory=dict)
-    """By slot; see _slot."""
+    keeping: Keeping = field(default_factory=lambda: Keeping(0))
     unwritten: int = 0
     changed: int = 0
     guards: bool = True
@@ -160,19 +156,22 @@ def time_turns(
     timed: Timed = Timed(),
     budget_s: float = 30.0,
     enough: float = 0.0,
+    known_us: Sequence[float | None] = (),
 ) -> tuple[Turns, ...]:
     """Times `sessions` (started) by turns and in alternating order, `rounds` samples each, fewer if slow.
 
     `inputs(n)` gives fresh inputs for n calls; all sessions have the same in a round. Sessions of baselines
     (`candidate.baseline`) are trusted: they tell what waking a child and copying its results cost. `keep` calls of each
-    session, of different rounds, come back to be verified. Call it inside Gate.quiet().
+    session, of different rounds, come back to be verified, and beside a trusted session also that one of all copied
+    calls whose results lie farthest from the trusted one's. Call it inside Gate.quiet().
 
     `window_us`: about how long the shorter windows are, of light calls. `budget_s` is wall-clock time: when it is used
     up no round is begun beyond the fifth, however busy the machine. `enough`: rounds end early once each median
-    is known to this share of itself (0.01: one per cent).
+    is known to this share of itself (0.01: one per cent). `known_us`: about what a call of each session takes where
+    that was measured before; K is chosen without looking at these again. One at least is new.
     """
     began = time.monotonic()
-    lanes = [_Lane(session) for session in sessions]
+    lanes = [_Lane(session, known, keeping=Keeping(keep)) for session, known in zip_longest(sessions, known_us)]
     trusted = any(lane.trusted for lane in lanes)
     _settle()
     window_us = max(window_us, timed.least_window_us)
@@ -183,6 +182,7 @@ def time_turns(
     size = calls if alone else 2 * calls
     copied = _choose_copied(size, min(per_call, default=1.0), expected, timed)
     rounds = max(_FEWEST_ROUNDS, min(rounds, int(budget_s * 1e6 / max(call_us * calls * (2 if alone else 3), 1))))
+    compared = min(keep, COMPARED)
     short_of_time = False
     for turn in range(rounds):
         spent_s = time.monotonic() - began
@@ -192,48 +192,48 @@ def time_turns(
         repeats = _REPEATS if spent_s < _REPEATS_SHARE * budget_s else 0
         sizes = {"warm": calls, "long": calls} if alone else {"long": size}
         if turn < _SHORTS and not alone:
-            sizes = {"empty": 0, "short": calls, **sizes}
+            sizes = {"short": calls, **sizes}
+        if turn < _EMPTIES and not alone:
+            sizes = {"empty": 0, **sizes}
         if turn < _SINGLES and not alone:
             sizes = {"single": 1, **sizes}
         spans = [(kind, inputs(count)) for kind, count in sizes.items()]
         order = list(enumerate(lanes))
-        for _, lane in order if turn % 2 == 0 else reversed(order):
+        reveal = random.sample(range(size), copied)
+        seen: dict[int, Seen] = {}
+        for place, lane in order if turn % 2 == 0 else reversed(order):
             # The first window after another session's finds colder caches: it is the short one as often as the long.
             for kind, given in spans if turn % 4 < 2 or alone else reversed(spans):
                 if kind == "empty" and trusted and not lane.trusted:
                     continue
                 long = kind == "long"
-                slot = _slot(keep, turn) if long else None
-                reveal = random.sample(range(len(given)), copied) if long else []
                 # The others serve by their medians alone, which a disturbed one hardly moves.
-                window = _measure(lane, given, expected, reveal, slot is not None, repeats if long else 0)
-                if window is None:
+                wanted = reveal if long else []
+                measured = _measure(lane, given, expected, wanted, compared, repeats if long else 0)
+                if measured is None:
                     break
+                window, calls_seen = measured
                 lane.note(kind, window)
                 lane.disturbed += long and _disturbed(window)
-                if slot is not None:
-                    lane.kept[slot] = Kept(tuple(given.leaves(reveal[0])), window.outputs)
+                if long and keep:
+                    seen[place] = Seen(given, calls_seen, window.results)
+        beside = next((seen[place] for place, lane in order if lane.trusted and place in seen), None)
+        for place, item in seen.items():
+            lanes[place].keeping.add(turn, item, None if lanes[place].trusted else beside)
     if alone and keep and most > 1:
         given = inputs(2)
         for lane in lanes:
             if not lane.trusted:
-                _keep_first_of_two(lane, given, expected, keep)
+                _keep_first_of_two(lane, given, expected)
     return tuple(_conclude(lanes, expected, calls, copied, alone, short_of_time, timed.uneven_us))
 
 
-def _slot(keep: int, turn: int) -> int | None:
-    """Which of the `keep` slots takes a call of round `turn`, if any: in the end they hold calls of any different
-    rounds, whenever the rounds end (reservoir sampling, Vitter 1985), so that no child can tell which are verified."""
-    slot = turn if turn < keep else random.randrange(turn + 1)
-    return slot if slot < keep else None
-
-
-def _keep_first_of_two(lane: _Lane, given: Batch, expected: Expected, slot: int) -> None:
+def _keep_first_of_two(lane: _Lane, given: Batch, expected: Expected) -> None:
     """Where each window is one call nobody would see that a result is overwritten by the next call, as one is that
     lives in a buffer of the module: the first of two results that are held together is verified too."""
-    window = _measure(lane, given, expected, [0], True, 0)
-    if window is not None:
-        lane.kept[slot] = Kept(tuple(given.leaves(0)), window.outputs)
+    measured = _measure(lane, given, expected, [0], 1, 0)
+    if measured is not None:
+        lane.keeping.also(Seen(given, measured[1], measured[0].results).keep(0))
 
 
 def _settle() -> None:
@@ -272,20 +272,23 @@ def _choose_calls(
     K is enough for the fastest session, unless the slowest then takes too long.
 
     A first window of a child is slow: K is chosen from the growth of windows already met, not from their length."""
-    singles = _least(lanes, inputs(1), expected)
+    new = [lane for lane in lanes if lane.known_us is None]
+    known = [lane.known_us for lane in lanes if lane.known_us is not None]
+    singles = _least(new, inputs(1), expected)
     if not singles:
         return 1, []
-    calls, per_call = 1, list(singles.values())
+    calls, per_call = 1, [*known, *singles.values()]
     while min(per_call) < _SHORT * window_us:
         grown = min(_GROWTH * calls, max(1, most // 2), int(_LONGEST_WINDOW_US / max(per_call)))
         if grown <= calls:
             break
         calls = grown
-        taken = _least(lanes, inputs(calls), expected)
+        taken = _least(new, inputs(calls), expected)
         if not taken:
             return calls, []
         # At least a tenth of what a window's length says, should the single call have been disturbed.
-        per_call = [max((us - singles[lane]) / (calls - 1), us / calls / 10) for lane, us in taken.items()]
+        grown_us = [max((us - singles[lane]) / (calls - 1), us / calls / 10) for lane, us in taken.items()]
+        per_call = [*known, *grown_us]
         if min(us - singles[lane] for lane, us in taken.items()) >= _CHOSEN * window_us:
             break
     if min(per_call) >= _HEAVY_US:
@@ -322,12 +325,13 @@ def _choose_copied(calls: int, call_us: float, expected: Expected, timed: Timed)
 
 
 def _measure(
-    lane: _Lane, given: Batch, expected: Expected, reveal: list[int], keep: bool, repeats: int
-) -> Window | None:
-    """A window of one session that nobody disturbed, else the least disturbed of a few; None once it has failed."""
+    lane: _Lane, given: Batch, expected: Expected, reveal: list[int], keep: int, repeats: int
+) -> tuple[Window, list[int]] | None:
+    """A window of one session that nobody disturbed, else the least disturbed of a few, and whose results it revealed:
+    in a repeated one others than `reveal`, which the child knows by then. None once it has failed."""
     if lane.failure is not None:
         return None
-    best: Window | None = None
+    best: tuple[Window, list[int]] | None = None
     for attempt in range(repeats + 1):
         window = lane.session.window(given, expected, reveal=reveal, keep=keep)
         if window.failure is not None:
@@ -337,11 +341,12 @@ def _measure(
         lane.changed += len(window.changed)
         lane.guards &= window.guards
         if not _disturbed(window):
-            return window
-        if best is None or _disturbance_us(window) < _disturbance_us(best):
-            best = window
+            return window, reveal
+        if best is None or _disturbance_us(window) < _disturbance_us(best[0]):
+            best = window, reveal
         if attempt < repeats:
             lane.discarded += 1
+            reveal = random.sample(range(len(given)), len(reveal))
     return best
 
 
@@ -416,7 +421,7 @@ def _turns(lane: _Lane, empty_us: float, charged: float, calls: int, copied: int
         charged_us=charged,
         discarded=lane.discarded,
         disturbed=lane.disturbed,
-        kept=tuple(lane.kept.values()),
+        kept=lane.keeping.kept(),
         unwritten=lane.unwritten,
         changed=lane.changed,
         guards=lane.guards,

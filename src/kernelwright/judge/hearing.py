@@ -9,9 +9,10 @@ import torch
 from kernelwright.judge.budget import Allowance
 from kernelwright.judge.cases import told
 from kernelwright.judge.check import Check
-from kernelwright.judge.clock import Kept, Turns
+from kernelwright.judge.clock import Turns
 from kernelwright.judge.evidence import Call, Difference, Evidence, Output
 from kernelwright.judge.examination import alike, examine
+from kernelwright.judge.keeping import Kept
 from kernelwright.judge.reference import Answer, Reference
 from kernelwright.judge.session import Declared, Failure, Run, Steps
 from kernelwright.judge.steps import Watched
@@ -41,9 +42,9 @@ class Hearing:
         self.prepare_us = started.prepare_us
         self._stop_at(started.failure)
 
-    def look(self) -> None:
+    def look(self, *, names: bool = True) -> None:
         """Asks what the candidate has changed for its whole process. Raises Rejected."""
-        found = self.session.changes()
+        found = self.session.changes(names=names)
         if found is not None:
             self.evidence = replace(self.evidence, looked=True, changes=found)
             self._judge(Evidence(baseline=self.evidence.baseline, looked=True, changes=found))

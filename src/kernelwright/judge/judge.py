@@ -68,6 +68,8 @@ class _Held:
 
     candidate: Candidate
     session: Steps
+    call_us: float | None = None
+    """What a call took when it was timed last."""
 
 
 @dataclass(frozen=True)
@@ -322,7 +324,7 @@ class Judge:
                     found = self.survey()
                     hearing.evidence = replace(hearing.evidence, survey=found.sentence, degenerate=found.degenerate)
                 hearing.start()
-                hearing.look()
+                hearing.look(names=False)  # a setting could make all that follows faster; the rest is seen at the end
                 if self._hosted:
                     stage = Stage.SCREEN
                     self._watch(hearing, plan[0])
@@ -394,8 +396,11 @@ class Judge:
                 timed=self._ground.timed(),
                 budget_s=extent.budget_s,
                 enough=extent.enough,
+                known_us=[*(item.call_us for item in held), None],
             )
         beside = [(item, turn) for item, turn in zip(held, others, strict=True) if turn.timing and not turn.failure]
+        for item, turn in beside:
+            item.call_us = _median_us(turn)
         best = min(beside, key=lambda pair: _median_us(pair[1]), default=None)
         self._set_floor(hearing, mine)
         with self.gate.busy():

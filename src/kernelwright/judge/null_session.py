@@ -70,17 +70,17 @@ class NullSession:
         """One call."""
         from kernelwright.judge.fresh import Given
 
-        window = self.window(Given([plain(self.problem, leaves)]), expected, reveal=(0,), keep=True)
+        window = self.window(Given([plain(self.problem, leaves)]), expected, reveal=(0,), keep=1)
         if window.failure:
             return Run(window.failure)
-        outputs = window.outputs
+        (outputs,) = window.results
         return Run(
             template=expected.template if all(output is not None for output in outputs) else "",
             outputs=outputs,
             changed=(0,) if window.changed else (),
         )
 
-    def window(self, calls: "Batch", expected: Expected, *, reveal: Sequence[int] = (), keep: bool = False) -> Window:
+    def window(self, calls: "Batch", expected: Expected, *, reveal: Sequence[int] = (), keep: int = 0) -> Window:
         """The calls, one after the other; no time is taken."""
         import torch
 
@@ -88,7 +88,7 @@ class NullSession:
 
         if self._lost:
             return Window(self._lost)
-        outputs: tuple[Tensor | None, ...] = ()
+        kept: dict[int, tuple[Tensor | None, ...]] = {}
         changed = []
         for index in range(len(calls)):
             leaves = calls.leaves(index)
@@ -102,10 +102,15 @@ class NullSession:
                 return Window(_raised(error))
             if not all(torch.equal(mine, theirs) for mine, theirs in zip(given, leaves, strict=True)):
                 changed.append(index)
-            if keep and index == reveal[0]:
+            if index in reveal[:keep]:
                 fits = template == expected.template and Expected.of(result) == expected
-                outputs = tuple(leaf.detach().clone() if fits else None for leaf in found)
-        return Window(calls=len(calls), copied=len(reveal), outputs=outputs, changed=tuple(changed))
+                kept[index] = tuple(leaf.detach().clone() if fits else None for leaf in found)
+        return Window(
+            calls=len(calls),
+            copied=len(reveal),
+            results=tuple(map(kept.__getitem__, reveal[:keep])),
+            changed=tuple(changed),
+        )
 
     def beside(self, calls: "Batch", expected: Expected) -> Window:
         """The calls; nothing runs after them."""
@@ -118,7 +123,7 @@ class NullSession:
         found = self._module.state_dict()
         return State(tensors=tuple((name, found[name].clone()) for name in like if name in found))
 
-    def changes(self) -> None:
+    def changes(self, *, names: bool = True) -> None:
         """The process is the judge's own: nothing is looked at."""
 
     def ledger(self, calls: "Batch") -> tuple[tuple[str, float], ...]:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from kernelwright.judge.fresh import Batch
 
+_AHEAD = 64
+_AHEAD_SLOTS = 32
+
 
 @dataclass(frozen=True)
 class Series:
@@ -30,8 +33,9 @@ class Series:
     size: int
 
     @classmethod
-    def of(cls, problem: Problem, calls: "Batch", expected: Expected, slots: int) -> "Series":
-        """Room for `calls` and for the results of `slots` of them."""
+    def of(cls, problem: Problem, calls: "Batch", expected: Expected, slots: int, ahead_bytes: int = 0) -> "Series":
+        """Room for `calls` and for the results of `slots` of them; for more of both where that much memory holds them,
+        since a child that must make room for every window that grows takes longer than for the windows."""
         leaves = calls.like()
         aliases = tuple(spec.alias_of for spec in problem.signature.tensors)[: len(leaves)]
         aliases += (None,) * (len(leaves) - len(aliases))
@@ -47,7 +51,10 @@ class Series:
             forms = zip(expected.dtypes, expected.shapes, strict=True)
             return tuple(layout.contiguous(dtype, shape) for dtype, shape in forms)
 
-        inputs, outputs = layout.block(given, len(calls)), layout.block(results, slots)
+        size = sum(leaf.numel() * leaf.element_size() for leaf in leaves) + expected.bytes
+        room = min(_AHEAD, ahead_bytes // max(size, 1))
+        inputs = layout.block(given, max(len(calls), room))
+        outputs = layout.block(results, max(slots, min(room, _AHEAD_SLOTS)))
         return cls(inputs, outputs, expected, kind(leaves), aliases, layout.size)
 
     def fits(self, calls: "Batch", expected: Expected, slots: int) -> bool:

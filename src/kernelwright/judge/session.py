@@ -4,7 +4,7 @@
         started = session.start()                      # build, construct, load weights, prepare
         if started.failure: ...                        # Failure(status, message): the candidate's own fault
         run = session.run(leaves, expected)            # one verified call
-        window = session.window(calls, expected, keep=(3,))   # timed calls back to back
+        window = session.window(calls, expected, reveal=(3,), keep=1)   # timed calls back to back
 
 Nothing here raises for what a candidate does: every step answers with a record whose `failure` is None or says what
 went wrong, within its time limit. Once the child is lost (`session.lost`), each later step answers with the failure
@@ -183,7 +183,7 @@ class Session:
         from kernelwright.judge.fresh import Given
 
         calls = Given([plain(self.problem, leaves)])
-        asked = self._ask(calls, expected, (0,), keep=True, describe=True, limit_s=self.settings.call_s)
+        asked = self._ask(calls, expected, (0,), keep=1, describe=True, limit_s=self.settings.call_s)
         if isinstance(asked, Failure):
             return Run(asked)
         fits = [False] * len(expected.shapes)
@@ -195,7 +195,7 @@ class Session:
         return Run(
             template=asked.template,
             declared=asked.declared,
-            outputs=tuple(output if fit else None for output, fit in zip(asked.taken, fits, strict=True)),
+            outputs=tuple(output if fit else None for output, fit in zip(asked.taken[0], fits, strict=True)),
             unwritten=tuple(leaf for _, leaf in asked.unwritten if fits[leaf]),
             changed=tuple(leaf for _, leaf in asked.changed),
             guards=asked.guards,
@@ -203,22 +203,25 @@ class Session:
             copy_us=asked.copy_us,
         )
 
-    def window(self, calls: "Batch", expected: Expected, *, reveal: Sequence[int] = (), keep: bool = False) -> Window:
+    def window(self, calls: "Batch", expected: Expected, *, reveal: Sequence[int] = (), keep: int = 0) -> Window:
         """The calls back to back, each in memory of its own; then the whole results of those in `reveal` are asked
-        for, of which the child has known nothing, and `keep` says whether those of the first come back."""
+        for, of which the child has known nothing, and those of the first `keep` come back."""
         if self._lost:
             return Window(self._lost)
         limit_s = min(self.settings.window_s, self.settings.call_s * max(len(calls), 1))
         asked = self._ask(calls, expected, tuple(reveal), keep=keep, describe=False, limit_s=limit_s)
         if isinstance(asked, Failure):
             return Window(asked)
-        misfit = bool(reveal) and reveal[0] in asked.misfits
+        none = (None,) * len(expected.shapes)
         return Window(
             calls=len(calls),
             forward_us=asked.forward_us,
             copy_us=asked.copy_us,
             copied=len(reveal),
-            outputs=(None,) * len(expected.shapes) if keep and misfit else tuple(asked.taken),
+            results=tuple(
+                none if call in asked.misfits else tuple(taken)
+                for call, taken in zip(reveal, asked.taken, strict=False)
+            ),
             unwritten=tuple(sorted({call for call, _ in asked.unwritten} - asked.misfits)),
             changed=tuple(sorted({call for call, _ in asked.changed})),
             guards=asked.guards,
@@ -275,14 +278,14 @@ class Session:
             return State(failure or self._end(Lost("wrote garbage to its channel to the judge"), ""))
         return State(tensors=tuple((name, arena.take(place)) for name, place in places.items() if name in copied))
 
-    def changes(self) -> tuple[Change, ...] | None:
+    def changes(self, *, names: bool = True) -> tuple[Change, ...] | None:
         """What the whole process shares and is otherwise than before the candidate came, as the child tells it;
-        None where there is no child any more."""
+        None where there is no child any more. Without `names` only settings are looked at, which is quick."""
         if self._lost or self._wire is None:
             return None
         try:
             with self._awake() as wire:
-                wire.send(pickle.dumps(child.Look()))
+                wire.send(pickle.dumps(child.Look(names)))
                 message = wire.await_message(self.settings.call_s, self._requests.serve)
         except Lost as lost:
             self._end(lost, "while its surroundings were looked at")
@@ -418,10 +421,10 @@ class Session:
         return self._arena
 
     def _ask(
-        self, calls: "Batch", expected: Expected, reveal: tuple[int, ...], *, keep: bool, describe: bool, limit_s: float
+        self, calls: "Batch", expected: Expected, reveal: tuple[int, ...], *, keep: int, describe: bool, limit_s: float
     ) -> "_Asked | Failure":
         try:
-            series = self._ready(calls, expected, max(1, len(reveal)))
+            series = self._ready(calls, expected, max(1, len(reveal)), 0 if describe else _AHEAD_BYTES)
             if isinstance(series, Failure):
                 return series
             wire, arena = self._wire, self._arena
@@ -444,7 +447,7 @@ class Session:
             message = timed.message or copied.message
             if message is None:
                 if reveal:
-                    taken = series.take(arena, 0) if keep else []
+                    taken = [series.take(arena, slot) for slot in range(min(keep, len(reveal)))]
                     unwritten = [(reveal[slot], leaf) for slot, leaf in series.unwritten(arena, len(reveal))]
                     changed = series.changed(arena, calls, reveal[:_CHECKED])
                     guards = series.guarded(arena, len(reveal))
@@ -484,11 +487,11 @@ class Session:
         own, waited = time.process_time_ns() - own, wire.waited_ns() - waited
         return _Step((ended - began) / 1000, waited / 1000, own / 1000, message)
 
-    def _ready(self, calls: "Batch", expected: Expected, slots: int) -> Series | Failure:
+    def _ready(self, calls: "Batch", expected: Expected, slots: int, ahead_bytes: int = 0) -> Series | Failure:
         """The series the child stands ready for, with room for such a window; another one where it has none."""
         if self._series is None or not self._series.fits(calls, expected, slots):
             self._series = None
-            series = Series.of(self.problem, calls, expected, slots)
+            series = Series.of(self.problem, calls, expected, slots, ahead_bytes)
             self._room(series.size)
             with self._awake() as wire:
                 wire.send(pickle.dumps(series.order))
@@ -532,8 +535,8 @@ class _Asked:
 
     template: str
     declared: tuple[Declared, ...]
-    taken: "list[Tensor]"
-    """Results of the first call that was copied."""
+    taken: "list[list[Tensor]]"
+    """Results of the first calls that were copied."""
     misfits: frozenset[int]
     unwritten: list[tuple[int, int]]
     """(call, output)"""
@@ -560,6 +563,8 @@ class _Step:
 
 _CONFINE_S = 180.0
 """A first child waits until the forkserver has imported torch."""
+_AHEAD_BYTES = 8 << 20
+"""Memory for calls that longer windows will bring."""
 _CHANGES = 20
 _CHECKED = 2
 """Of so many of the calls whose results are copied the inputs are compared with what was given."""

@@ -167,8 +167,8 @@ class Window:
     """Copying whole results out, the second interval; holds one wake-up and one round trip too."""
     copied: int = 0
     """Those of how many calls. Which, the child learns when the first interval is over."""
-    outputs: "tuple[Tensor | None, ...]" = ()
-    """Of the first of them, where they were to be kept; None: another shape or dtype."""
+    results: "tuple[tuple[Tensor | None, ...], ...]" = ()
+    """Of as many of them as were to be kept, in order; None: another shape or dtype."""
     unwritten: tuple[int, ...] = ()
     """Calls, of those copied, of which some output was left unwritten."""
     changed: tuple[int, ...] = ()
@@ -232,9 +232,9 @@ class Steps(Protocol):
         """One call with the tensors `leaves` (signature order, any strides)."""
         ...
 
-    def window(self, calls: "Batch", expected: Expected, *, reveal: Sequence[int] = (), keep: bool = False) -> Window:
+    def window(self, calls: "Batch", expected: Expected, *, reveal: Sequence[int] = (), keep: int = 0) -> Window:
         """The calls back to back, each in memory of its own; then the whole results of those in `reveal` are copied,
-        and `keep` says whether those of the first come back."""
+        and those of the first `keep` come back."""
         ...
 
     def beside(self, calls: "Batch", expected: Expected) -> Window:
@@ -245,9 +245,9 @@ class Steps(Protocol):
         """The tensors of the candidate's state_dict that have the names, shapes and dtypes of `like`."""
         ...
 
-    def changes(self) -> tuple[Change, ...] | None:
+    def changes(self, *, names: bool = True) -> tuple[Change, ...] | None:
         """What the whole process shares and is otherwise than before the candidate came, as the child tells it;
-        None where it is not looked at."""
+        None where it is not looked at. Without `names` only settings are looked at, which is quick."""
         ...
 
     def ledger(self, calls: "Batch") -> tuple[tuple[str, float], ...]:
