@@ -38,6 +38,11 @@ class Court:
     """Candidates that are judged at once; 0 for what this machine's cores allow."""
 
 
+def side_by_side(cores: int) -> int:
+    """Candidates that one judge builds and verifies at once on so many cores; it times them one after the other."""
+    return max(2, min(8, cores // 4))
+
+
 class AttemptsSpent(KernelwrightError):
     """A writer has submitted as often as it may. Ends its `write`; it is no failure."""
 
@@ -50,7 +55,7 @@ class Docket:
         # Builds and checks overlap, timings never do: the judge sees to it. A stock compiler takes minutes, so
         # baselines have threads of their own and proposals never queue behind them.
         cores = os.cpu_count() or 2
-        self._threads = DaemonThreads(court.slots or max(2, min(8, cores // 4)), "kernelwright-judge")
+        self._threads = DaemonThreads(court.slots or side_by_side(cores), "kernelwright-judge")
         self._stock = DaemonThreads(max(1, min(3, cores // 4)), "kernelwright-stock")
         self._pending: dict[str, Future[Verdict]] = {}
 

@@ -14,6 +14,8 @@ from kernelwright.records import Brief, Candidate, Entry, Event, EventKind, Outc
 from kernelwright.search import search
 from kernelwright.search.executors import Executor, executor_named
 from kernelwright.search.executors.local import LocalExecutor
+from kernelwright.search.executors.ray import Devices, RayExecutor
+from kernelwright.targets import environment
 from kernelwright.writers import Bench
 
 pytest.importorskip("ray", reason="the package ray is not installed; these tests are opt-in")
@@ -118,22 +120,23 @@ def test_a_node_is_lost_and_every_candidate_has_exactly_one_verdict(cluster: Any
     assert far.best is None and far.reason == here.reason
 
 
-def test_a_resource_that_nobody_has_is_an_error_after_a_while(cluster: Any, problem: Problem) -> None:
-    from kernelwright.search.executors.ray import RayExecutor
+def test_a_judge_there_has_the_environment_of_one_here(cluster: Any, problem: Problem) -> None:
+    with executor_named("ray").court(problem, "null", None) as court:
+        assert court.environment == environment("null")
 
+
+def test_a_resource_that_nobody_has_is_an_error_after_a_while(cluster: Any, problem: Problem) -> None:
     with pytest.raises(MissingError, match="no node of the cluster carries the resource rocm"):
         with RayExecutor(wait_s=1.0).court(problem, "rocm", None):
             pass
 
 
 def test_devices_of_several_kinds_must_be_told_apart(cluster: Any) -> None:
-    from kernelwright.search.executors.ray import RayExecutor
-
     cluster.add_node(num_cpus=1, resources={"cuda_h200": 1, "cuda_a100": 1})
     cluster.wait_for_nodes()
     with pytest.raises(UsageError, match="cuda_a100 and cuda_h200, whose times differ"):
         RayExecutor(wait_s=5.0)._find("cuda")
-    assert RayExecutor("#cuda_h200", wait_s=5.0)._find("cuda") == ("cuda_h200", 1)
+    assert RayExecutor("#cuda_h200", wait_s=5.0)._find("cuda") == Devices("cuda_h200", 1, 2)
 
 
 def test_names() -> None:
