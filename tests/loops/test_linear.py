@@ -5,9 +5,10 @@ import torch
 
 import kernelwright
 from kernelwright.loops import (
+    LINEAR_TEMPLATE,
     Linear,
     PackedWeight,
-    linear_template,
+    filled_template,
     packed_elements,
     print_linear,
     print_packed_weight,
@@ -16,7 +17,9 @@ from kernelwright.loops import (
 
 def library():
     packers = [PackedWeight(True, "pack_both"), PackedWeight(False, "pack")]
-    text = linear_template() + print_linear(Linear("linear")) + "".join(map(print_packed_weight, packers))
+    text = (
+        filled_template(LINEAR_TEMPLATE) + print_linear(Linear("linear")) + "".join(map(print_packed_weight, packers))
+    )
     return kernelwright.compile(text, language="cpp")
 
 

@@ -27,6 +27,7 @@ from kernelwright.graph.lower_product import PRODUCTS
 from kernelwright.graph.lower_templates import FILLED
 from kernelwright.graph.node import erase_dead, is_contiguous, placeholders_of, tensor_of
 from kernelwright.loops import (
+    LINEAR_TEMPLATE,
     Attention,
     Filled,
     Fusion,
@@ -35,7 +36,6 @@ from kernelwright.loops import (
     Plan,
     attention_template,
     filled_template,
-    linear_template,
     nest,
     packed_elements,
     print_attention,
@@ -85,11 +85,13 @@ class Lowering:
     def text(self, plan: Plan | None = None, plans: Mapping[str, Plan] | None = None) -> str:
         """The C++ file with all kernels, scheduled by `plan`, or by the plan of their name in `plans`."""
         chosen = plan or Plan()
-        parts = [linear_template(), print_linear(self.linear)] if self.linear else []
+        templates = [LINEAR_TEMPLATE] if self.linear else []
+        templates += [filled.template for filled in self.filled]
+        parts = [filled_template(name) for name in dict.fromkeys(templates)]
+        parts += [print_linear(self.linear)] if self.linear else []
         parts += [print_packed_weight(packed) for packed in self.packed_weights]
         parts += [attention_template()] if self.attentions else []
         parts += [print_attention(attention) for attention in self.attentions]
-        parts += [filled_template(name) for name in dict.fromkeys(filled.template for filled in self.filled)]
         parts += [print_filled(filled) for filled in self.filled]
         parts += [print_cpp(scheduled(nest(fusion), (plans or {}).get(fusion.name, chosen))) for fusion in self.fusions]
         return "\n".join(parts)

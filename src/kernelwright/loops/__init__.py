@@ -24,9 +24,9 @@ from kernelwright.loops.filled import Filled, filled_template, print_filled
 from kernelwright.loops.fusion import Fusion, Operand, Result, Step, nest
 from kernelwright.loops.interpreter import interpret, turns
 from kernelwright.loops.linear import (
+    LINEAR_TEMPLATE,
     Linear,
     PackedWeight,
-    linear_template,
     packed_elements,
     print_linear,
     print_packed_weight,
@@ -60,6 +60,7 @@ __all__ = [
     "Kernel",
     "Kind",
     "LARGEST_HEAD",
+    "LINEAR_TEMPLATE",
     "Launch",
     "Let",
     "Linear",
@@ -90,7 +91,6 @@ __all__ = [
     "filled_template",
     "interpret",
     "keep_row",
-    "linear_template",
     "msl_template",
     "nest",
     "packed_elements",

@@ -1,9 +1,9 @@
-"""Linear maps as kernels: a hand-tuned template, since no schedule of a plain nest keeps its sums in registers."""
+"""Linear maps as kernels of the template for products, on weights packed beforehand."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
-TEMPLATE = Path(__file__).parent / "templates" / "linear.hpp"
+LINEAR_TEMPLATE = "gemm"
+"""The template (see filled.py) that must stand before these kernels."""
 
 PANEL = 32
 """Packed weights are given room for whole panels of at most so many columns, whatever the machine's are."""
@@ -37,26 +37,21 @@ def packed_elements(columns: int, inner: int) -> int:
 
 
 def print_linear(linear: Linear) -> str:
-    """The kernel as C++, to stand after `linear_template()`."""
+    """The kernel as C++, to stand after the template."""
     parameters = "float* out, const float* x, const float* packed, int64 rows, int64 columns, int64 inner"
     return (
         f"// x w^T + b\nkernel void {linear.name}({parameters}) {{\n"
-        "    linear_maps::run(out, x, packed, rows, columns, inner);\n}\n"
+        "    gemm::map(out, x, packed, rows, columns, inner);\n}\n"
     )
 
 
 def print_packed_weight(packed: PackedWeight) -> str:
-    """The kernel as C++, to stand after `linear_template()`."""
+    """The kernel as C++, to stand after the template."""
     parameters = ["float* packed", "const float* weight", *(["const float* bias"] if packed.bias else [])]
     parameters += ["int64 columns", "int64 inner", "int64 column_step", "int64 inner_step"]
-    bias = "bias" if packed.bias else "nullptr"
+    bias = "bias" if packed.bias else "static_cast<const float*>(nullptr)"
     return (
         f"// a weight as linear maps read it{', with its bias' if packed.bias else ''}\n"
         f"kernel void {packed.name}({', '.join(parameters)}) {{\n"
-        f"    linear_maps::pack(packed, weight, {bias}, columns, inner, column_step, inner_step);\n}}\n"
+        f"    gemm::pack_weight(packed, weight, {bias}, columns, inner, column_step, inner_step);\n}}\n"
     )
-
-
-def linear_template() -> str:
-    """What all linear maps of a file share."""
-    return TEMPLATE.read_text()

@@ -1,13 +1,14 @@
-// Matrix products: out[i] = a[i] b[i] for each of a batch, float or double, any sizes and any strides of a and b.
+// Matrix products: out[i] = a[i] b[i] (+ bias) for each of a batch, float or double, any sizes and any strides of a, b.
 //
 //   a     [batch][rows][inner]
 //   b     [batch][inner][columns]
 //   out   [batch][rows][columns]    row-major; of it are kept the numbers with low <= column - row <= high, the others
 //                                   are 0 and are not computed
+//   bias  [columns]                 or null
 //
 // `tile` is the micro-kernel: ROWS x COLUMNS sums stay in registers while `inner` passes by; a number of a is broadcast
 // to a vector of b. A block of b lies packed in panels [columns / COLUMNS][depth][COLUMNS] in the second-level cache,
-// ROWS rows of a, packed [depth][ROWS], in the first. Sums of one depth are added to `out` at its end, so rounding
+// ROWS rows of a, packed [depth][ROWS], in the first. A weight is packed once, see `pack_weight`. Sums of one depth are added to `out` at its end, so rounding
 // errors grow with inner / DEPTH + DEPTH and not with inner.
 // Source of the method: Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication".
 namespace gemm {
@@ -81,10 +82,15 @@ template <class V, class T> GEMM_INLINE void store(T* to, V vector) { __builtin_
 
 // ---- the micro-kernel ------------------------------------------------------------------------------------------
 
-// out[r][c] = (added ? out[r][c] : 0) + sum over i of a[r][i] * b[i][c], for COUNT rows and WIDE vectors of columns.
+// What sums are added to: 0 where `data` is null, else a row, the same for all rows or for each its own.
+template <class T> struct Start {
+    const T* data;
+    int64 row;
+};
+
+// out[r][c] = start[r][c] + sum over i of a[i][r] * b[i][c], for COUNT rows and WIDE vectors of columns, both packed.
 template <int COUNT, int WIDE, class T>
-GEMM_INLINE void tile(T* out, int64 out_row, const T* a, int64 a_row, int64 a_step, const T* b, int64 b_step,
-                      int64 depth, bool added) {
+GEMM_INLINE void tile(T* out, int64 out_row, Start<T> start, const T* a, const T* b, int64 depth) {
     typedef typename Of<T>::Vector Vector;
     Vector sums[COUNT][WIDE];
     for (int r = 0; r < COUNT; ++r) __builtin_prefetch(out + r * out_row, 1);
@@ -96,47 +102,48 @@ GEMM_INLINE void tile(T* out, int64 out_row, const T* a, int64 a_row, int64 a_st
     for (int64 i = 0; i < depth; ++i) {
         Vector column[WIDE];
 #pragma clang loop unroll(full)
-        for (int v = 0; v < WIDE; ++v) column[v] = load<Vector>(b + i * b_step + v * LANES<T>);
+        for (int v = 0; v < WIDE; ++v) column[v] = load<Vector>(b + i * COLUMNS<T> + v * LANES<T>);
 #pragma clang loop unroll(full)
         for (int r = 0; r < COUNT; ++r)
 #pragma clang loop unroll(full)
-            for (int v = 0; v < WIDE; ++v) sums[r][v] += Vector(a[r * a_row + i * a_step]) * column[v];
+            for (int v = 0; v < WIDE; ++v) sums[r][v] += Vector(a[i * ROWS + r]) * column[v];
     }
 #pragma clang loop unroll(full)
     for (int r = 0; r < COUNT; ++r)
 #pragma clang loop unroll(full)
         for (int v = 0; v < WIDE; ++v) {
-            T* to = out + r * out_row + v * LANES<T>;
-            store(to, added ? load<Vector>(to) + sums[r][v] : sums[r][v]);
+            const T* from = start.data + r * start.row + v * LANES<T>;
+            store(out + r * out_row + v * LANES<T>, start.data ? load<Vector>(from) + sums[r][v] : sums[r][v]);
         }
 }
 
-// The same for up to COUNT packed rows and a packed panel, in tiles half as high where there are fewer.
+// The same for up to COUNT rows, in tiles half as high where there are fewer.
 template <int COUNT, int WIDE, class T>
-GEMM_APART void tiles(int64 rows, T* out, int64 out_row, const T* a, const T* b, int64 depth, bool added) {
+GEMM_APART void tiles(int64 rows, T* out, int64 out_row, Start<T> start, const T* a, const T* b, int64 depth) {
     if (rows >= COUNT) {
-        tile<COUNT, WIDE>(out, out_row, a, 1, ROWS, b, COLUMNS<T>, depth, added);
+        tile<COUNT, WIDE>(out, out_row, start, a, b, depth);
         rows -= COUNT, out += COUNT * out_row, a += COUNT;
+        if (start.data) start.data += COUNT * start.row;
     }
-    if (rows) tiles<COUNT == 1 ? 1 : COUNT / 2, WIDE>(rows, out, out_row, a, b, depth, added);
+    if (rows) tiles<COUNT == 1 ? 1 : COUNT / 2, WIDE>(rows, out, out_row, start, a, b, depth);
 }
 
 // Any number of columns up to COLUMNS: a panel that is cut short goes by way of `edge`.
 template <class T>
-GEMM_INLINE void panel(int64 rows, int64 width, T* out, int64 out_row, const T* a, const T* b, int64 depth,
-                       bool added) {
+GEMM_INLINE void panel(int64 rows, int64 width, T* out, int64 out_row, Start<T> start, const T* a, const T* b,
+                       int64 depth) {
     if (width == COLUMNS<T>) {
-        tiles<ROWS, VECTORS>(rows, out, out_row, a, b, depth, added);
+        tiles<ROWS, VECTORS>(rows, out, out_row, start, a, b, depth);
         return;
     }
     alignas(64) T edge[ROWS * COLUMNS<T>];
     if (width <= LANES<T>)
-        tiles<ROWS, 1>(rows, edge, COLUMNS<T>, a, b, depth, false);
+        tiles<ROWS, 1>(rows, edge, COLUMNS<T>, Start<T>{}, a, b, depth);
     else
-        tiles<ROWS, VECTORS>(rows, edge, COLUMNS<T>, a, b, depth, false);
+        tiles<ROWS, VECTORS>(rows, edge, COLUMNS<T>, Start<T>{}, a, b, depth);
     for (int64 r = 0; r < rows; ++r)
         for (int64 c = 0; c < width; ++c)
-            out[r * out_row + c] = (added ? out[r * out_row + c] : T(0)) + edge[r * COLUMNS<T> + c];
+            out[r * out_row + c] = (start.data ? start.data[r * start.row + c] : T(0)) + edge[r * COLUMNS<T> + c];
 }
 
 // ---- packing ---------------------------------------------------------------------------------------------------
@@ -173,21 +180,46 @@ GEMM_APART void pack(T* to, const T* from, int64 across, int64 along, int64 widt
         for (int64 k = c; k < width; ++k) to[i * WIDTH + k] = from[k * across + i * along];
 }
 
-// ---- many rows and columns -------------------------------------------------------------------------------------
+// A weight packed for good: [columns / COLUMNS][1 + inner][COLUMNS], first the panel's biases.
+template <class T> struct Panels {
+    const T* data;
+    int64 inner;
+
+    Panels from(int64, int64 c) const { return {data + c * (1 + inner), inner}; }
+    const T* at(int64 i) const { return data + (1 + i) * COLUMNS<T>; }
+};
 
 template <class T>
-GEMM_APART void wide(Result<T> out, Matrix<T> a, Matrix<T> b, int64 rows, int64 columns, int64 inner) {
-    alignas(64) T block[BLOCK<T>];
+static void pack_weight(T* packed, const T* weight, const T* bias, int64 columns, int64 inner, int64 column_step,
+                        int64 inner_step) {
+    parallel_for(parts_of(columns, COLUMNS<T>), GRAIN / (inner * COLUMNS<T> + 1) + 1, [=](int64 begin, int64 end) {
+        for (int64 c = begin * COLUMNS<T>; c < least(columns, end * COLUMNS<T>); c += COLUMNS<T>) {
+            T* to = packed + c * (1 + inner);
+            const int64 width = least(COLUMNS<T>, columns - c);
+            for (int64 k = 0; k < COLUMNS<T>; ++k) to[k] = bias && k < width ? bias[c + k] : T(0);
+            pack<COLUMNS<T>>(to + COLUMNS<T>, weight + c * column_step, column_step, inner_step, width, inner);
+        }
+    });
+}
+
+// ---- many rows and columns -------------------------------------------------------------------------------------
+
+// B is a Matrix, or Panels that have the biases with them.
+template <class T, class B>
+GEMM_APART void wide(Result<T> out, Matrix<T> a, B b, const T* bias, int64 rows, int64 columns, int64 inner) {
+    constexpr bool packed = __is_same(B, Panels<T>);
+    alignas(64) T block[packed ? 1 : BLOCK<T>];
     alignas(64) T high[ROWS * DEPTH<T>];
-    const int64 depth = parts_of(inner, parts_of(inner, DEPTH<T>));
+    const int64 depth = inner ? parts_of(inner, parts_of(inner, DEPTH<T>)) : 1;
     const int64 most = BLOCK<T> / depth / COLUMNS<T> * COLUMNS<T>;
     const int64 side = parts_of(parts_of(columns, parts_of(columns, most)), COLUMNS<T>) * COLUMNS<T>;
     for (int64 left = 0; left < columns; left += side)
-        for (int64 i = 0; i < inner; i += depth) {
+        for (int64 i = 0; i < inner || i == 0; i += depth) {
             const int64 deep = least(depth, inner - i), right = least(columns, left + side);
-            for (int64 c = left; c < right; c += COLUMNS<T>)
-                pack<COLUMNS<T>>(block + (c - left) * deep, b.from(i, c).data, b.column, b.row,
-                                 least(COLUMNS<T>, right - c), deep);
+            if constexpr (!packed)
+                for (int64 c = left; c < right; c += COLUMNS<T>)
+                    pack<COLUMNS<T>>(block + (c - left) * deep, b.from(i, c).data, b.column, b.row,
+                                     least(COLUMNS<T>, right - c), deep);
             for (int64 r = 0; r < rows; r += ROWS) {
                 const int64 height = least(ROWS, rows - r);
                 if (!out.from(r, left).keeps(height, right - left)) continue;
@@ -195,8 +227,12 @@ GEMM_APART void wide(Result<T> out, Matrix<T> a, Matrix<T> b, int64 rows, int64 
                 for (int64 c = left; c < right; c += COLUMNS<T>) {
                     const int64 width = least(COLUMNS<T>, right - c);
                     const Result<T> own = out.from(r, c);
-                    if (own.keeps(height, width))
-                        panel(height, width, own.data, out.row, high, block + (c - left) * deep, deep, i > 0);
+                    if (!own.keeps(height, width)) continue;
+                    Start<T> start{bias ? bias + c : nullptr, 0};
+                    const T* from = block + (c - left) * deep;
+                    if constexpr (packed) from = b.from(0, c).at(i), start = {b.from(0, c).data, 0};
+                    if (i) start = {own.data, out.row};
+                    panel(height, width, own.data, out.row, start, high, from, deep);
                 }
             }
         }
@@ -242,7 +278,8 @@ GEMM_INLINE void dotted(Result<T> out, const T* a, int64 a_row, Matrix<T> b, int
 
 // Columns of b with their numbers side by side. A strip of the rows stays in the second-level cache.
 template <class T>
-GEMM_APART void thin_dots(Result<T> out, Matrix<T> a, Matrix<T> b, int64 rows, int64 columns, int64 inner) {
+GEMM_APART void thin_dots(Result<T> out, Matrix<T> a, Matrix<T> b, int64 rows, int64 columns, int64 inner,
+                          bool added) {
     constexpr int64 depth = 32768 / sizeof(T);
     alignas(64) T strip[THIN * depth];
     for (int64 i = 0; i < inner; i += depth) {
@@ -251,15 +288,16 @@ GEMM_APART void thin_dots(Result<T> out, Matrix<T> a, Matrix<T> b, int64 rows, i
             for (int64 k = 0; k < deep; ++k) strip[r * depth + k] = *a.from(r, i + k).data;
         const Matrix<T> own = b.from(i, 0);
         int64 r = 0;
-        for (; r + 4 <= rows; r += 4) dotted<4>(out.from(r, 0), strip + r * depth, depth, own, columns, deep, i > 0);
-        if (rows - r >= 2) dotted<2>(out.from(r, 0), strip + r * depth, depth, own, columns, deep, i > 0), r += 2;
-        if (r < rows) dotted<1>(out.from(r, 0), strip + r * depth, depth, own, columns, deep, i > 0);
+        for (; r + 4 <= rows; r += 4) dotted<4>(out.from(r, 0), strip + r * depth, depth, own, columns, deep, added || i);
+        if (rows - r >= 2) dotted<2>(out.from(r, 0), strip + r * depth, depth, own, columns, deep, added || i), r += 2;
+        if (r < rows) dotted<1>(out.from(r, 0), strip + r * depth, depth, own, columns, deep, added || i);
     }
 }
 
 // Rows of b with their numbers side by side: four at a time are added to sums in the first-level cache.
 template <class T>
-GEMM_APART void thin_sums(Result<T> out, Matrix<T> a, Matrix<T> b, int64 rows, int64 columns, int64 inner) {
+GEMM_APART void thin_sums(Result<T> out, Matrix<T> a, Matrix<T> b, int64 rows, int64 columns, int64 inner,
+                          bool added) {
     constexpr int64 width = 4096 / sizeof(T), few = 4;
     typedef typename Of<T>::Vector Vector;
     alignas(64) T sums[THIN][width];
@@ -290,7 +328,7 @@ GEMM_APART void thin_sums(Result<T> out, Matrix<T> a, Matrix<T> b, int64 rows, i
             for (int64 r = 0; r < rows; ++r)
                 for (int64 c = 0; c < wide; ++c) {
                     T* to = out.from(r, left + c).data;
-                    *to = start ? *to + sums[r][c] : sums[r][c];
+                    *to = added || start ? *to + sums[r][c] : sums[r][c];
                 }
         }
 }
@@ -298,29 +336,34 @@ GEMM_APART void thin_sums(Result<T> out, Matrix<T> a, Matrix<T> b, int64 rows, i
 // ---- all -------------------------------------------------------------------------------------------------------
 
 template <class T>
-GEMM_INLINE void part(Result<T> out, Matrix<T> a, Matrix<T> b, int64 rows, int64 columns, int64 inner) {
-    if (columns <= THIN && columns < rows) {
-        if (a.column == 1 || a.row == 1) {
-            part(out.turned(), b.turned(), a.turned(), columns, rows, inner);
-            return;
-        }
-    } else if (rows <= THIN && (b.row == 1 || b.column == 1)) {
-        b.column == 1 ? thin_sums(out, a, b, rows, columns, inner) : thin_dots(out, a, b, rows, columns, inner);
-        out.clear(rows, columns);
+GEMM_INLINE void part(Result<T> out, Matrix<T> a, Matrix<T> b, const T* bias, int64 rows, int64 columns, int64 inner) {
+    const bool turned = columns <= THIN && columns < rows && (a.column == 1 || a.row == 1);
+    if (!inner || (!turned && (rows > THIN || (b.row != 1 && b.column != 1)))) {
+        wide(out, a, b, bias, rows, columns, inner);
         return;
     }
-    wide(out, a, b, rows, columns, inner);
+    if (bias)
+        for (int64 r = 0; r < rows; ++r)
+            for (int64 c = 0; c < columns; ++c) *out.from(r, c).data = bias[c];
+    const Result<T> to = turned ? out.turned() : out;
+    const Matrix<T> few = turned ? b.turned() : a, other = turned ? a.turned() : b;
+    const int64 count = turned ? columns : rows, across = turned ? rows : columns;
+    if (other.column == 1)
+        thin_sums(to, few, other, count, across, inner, bias != nullptr);
+    else
+        thin_dots(to, few, other, count, across, inner, bias != nullptr);
+    out.clear(rows, columns);
+}
+
+template <class T>
+GEMM_INLINE void part(Result<T> out, Matrix<T> a, Panels<T> b, const T*, int64 rows, int64 columns, int64 inner) {
+    wide(out, a, b, static_cast<const T*>(nullptr), rows, columns, inner);
 }
 
 // Products are cut into as many parts as give every thread the same number of them, and those so that least is packed.
-template <class T>
-static void run(T* out, const T* a, const T* b, int64 batch, int64 rows, int64 columns, int64 inner, int64 a_offset,
-                int64 a_batch, int64 a_row, int64 a_column, int64 b_offset, int64 b_batch, int64 b_row,
-                int64 b_column, int64 low, int64 high) {
-    if (!inner) {
-        __builtin_memset(out, 0, batch * rows * columns * sizeof(T));
-        return;
-    }
+template <class T, class B>
+GEMM_INLINE void shared(T* out, Matrix<T> a, int64 a_batch, B b, int64 b_batch, const T* bias, int64 batch, int64 rows,
+                        int64 columns, int64 inner, int64 low, int64 high) {
     const int64 work = rows * columns * inner, threads = least(kernelwright::thread_count(), batch * work / GRAIN + 1);
     int64 parts = 1;
     while (batch * parts % threads && batch * parts < 8 * threads) ++parts;
@@ -340,11 +383,32 @@ static void run(T* out, const T* a, const T* b, int64 batch, int64 rows, int64 c
             const int64 r = (band && place % 2 ? down - 1 - place / 2 : band ? place / 2 : place) * height;
             if (r >= rows || c >= columns) continue;
             const Result<T> whole{out + i * rows * columns, columns, 1, low, high};
-            part(whole.from(r, c), Matrix<T>{a + a_offset + i * a_batch, a_row, a_column}.from(r, 0),
-                 Matrix<T>{b + b_offset + i * b_batch, b_row, b_column}.from(0, c), least(height, rows - r),
-                 least(width, columns - c), inner);
+            B own = b;
+            own.data += i * b_batch;
+            part(whole.from(r, c), Matrix<T>{a.data + i * a_batch, a.row, a.column}.from(r, 0), own.from(0, c),
+                 bias ? bias + c : nullptr, least(height, rows - r), least(width, columns - c), inner);
         }
     });
+}
+
+template <class T>
+static void run(T* out, const T* a, const T* b, const T* bias, int64 batch, int64 rows, int64 columns, int64 inner,
+                int64 a_offset, int64 a_batch, int64 a_row, int64 a_column, int64 b_offset, int64 b_batch,
+                int64 b_row, int64 b_column, int64 low, int64 high) {
+    shared(out, Matrix<T>{a + a_offset, a_row, a_column}, a_batch, Matrix<T>{b + b_offset, b_row, b_column}, b_batch,
+           bias, batch, rows, columns, inner, low, high);
+}
+
+template <class T, class... Sizes>
+GEMM_INLINE void run(T* out, const T* a, const T* b, int64 batch, Sizes... sizes) {
+    run(out, a, b, static_cast<const T*>(nullptr), batch, sizes...);
+}
+
+// Rows mapped by a packed weight.
+template <class T>
+static void map(T* out, const T* x, const T* packed, int64 rows, int64 columns, int64 inner) {
+    shared(out, Matrix<T>{x, inner, 1}, 0, Panels<T>{packed, inner}, 0, static_cast<const T*>(nullptr), 1, rows,
+           columns, inner, -rows, columns);
 }
 
 #undef GEMM_INLINE
