@@ -10,7 +10,7 @@ from torch.fx.node import Node
 from kernelwright.graph.lower_attention import read_in_place
 from kernelwright.graph.lower_emit import Source, row_major_strides
 from kernelwright.graph.lower_filled import FilledCall, Maker, call_of, product, scalar_of
-from kernelwright.graph.node import example_size, expression, same_size, shape_of, tensor_of
+from kernelwright.graph.node import example_size, expression, same_size, same_sizes, shape_of, tensor_of
 from kernelwright.loops import ScalarType
 from kernelwright.loops.cpp import MEMORY
 
@@ -29,9 +29,13 @@ def _product(node: Node) -> FilledCall | None:
 
 
 def _map(node: Node) -> FilledCall | None:
-    x, weight, bias = (*node.args, None)[:3]
-    x, weight = cast(Node, x), cast(Node, weight)
-    return _call(node, node, x, weight, (), turned=True) if bias is None and _pays(node, x, weight) else None
+    x, weight, bias = cast(tuple[Node, Node, Node | None], (*node.args, None)[:3])
+    return _call(node, node, x, weight, (), bias=bias, turned=True) if _pays(node, x, weight) else None
+
+
+def _sum(node: Node) -> FilledCall | None:
+    bias, a, b = cast(tuple[Node, Node, Node], node.args)
+    return None if node.kwargs or not _pays(node, a, b) else _call(node, node, a, b, (), bias=bias)
 
 
 def _triangle(node: Node) -> FilledCall | None:
@@ -81,12 +85,15 @@ def _call(
     b: Node,
     covers: Sequence[Node],
     *,
+    bias: Node | None = None,
     turned: bool = False,
     band: tuple[int | None, int | None] = (None, None),
 ) -> FilledCall | None:
-    """The product as a call; `turned`: b holds a row for each column of the result."""
+    """The product as a call; `bias` is added to each row; `turned`: b holds a row for each column of the result."""
     type = scalar_of(a)
     if type not in (ScalarType.FLOAT32, ScalarType.FLOAT64) or scalar_of(b) is not type or scalar_of(whole) is not type:
+        return None
+    if bias is not None and (scalar_of(bias) is not type or not same_sizes(shape_of(bias), shape_of(whole)[-1:])):
         return None
     left, right = _matrices(a), _matrices(b, turned=True if len(shape_of(b)) == 1 else turned)
     if left is None or right is None:
@@ -112,10 +119,11 @@ def _call(
     if any(expression(size) == 0 for size in (batch, rows, columns)):
         return None
     low, high = band
+    added = [] if bias is None else [bias]
     sizes = [batch, rows, columns, inner, x_offset, *x_steps, y_offset, *y_steps]
     sizes += [-rows if low is None else low, columns if high is None else high]
-    call = call_of("gemm", f"gemm::run<{MEMORY[type]}>", node, [node], [a, b], sizes, covers=covers)
-    return None if call is None else replace(call, sources=(x, y))
+    call = call_of("gemm", f"gemm::run<{MEMORY[type]}>", node, [node], [a, b, *added], sizes, covers=covers)
+    return None if call is None else replace(call, sources=(x, y, *(Source(item, None) for item in added)))
 
 
 def _matrices(operand: Node, *, turned: bool = False) -> tuple[Any, tuple[Any, ...], list[Any]] | None:
@@ -146,6 +154,7 @@ def _copied(operand: Node) -> tuple[Source, tuple[Any, ...]]:
 
 
 PRODUCTS: dict[Any, Maker] = {
+    aten.addmm.default: _sum,
     aten.bmm.default: _product,
     aten.linear.default: _map,
     aten.matmul.default: _product,
