@@ -1,3 +1,6 @@
+import time
+
+import pytest
 from rich.console import Console
 
 from kernelwright.app.progress import Progress
@@ -73,3 +76,15 @@ def test_at_80_columns_names_are_whole_and_told_once() -> None:
     assert any(line.startswith("template  vec=8: PASSED, 50.0 us") for line in lines)
     assert any(line.startswith("inductor  skipped: needs g++") for line in lines)
     assert any(line.startswith("replay    skipped: it was given") and line.rstrip().endswith("…") for line in lines)
+
+
+def test_past_the_budget_it_says_so_and_by_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(record=True, width=120, force_terminal=True)
+    progress = Progress(console, "net on cpu")
+    for event, entry in told():
+        progress._hear(event, entry)
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 58 + 63.5)
+    progress._hear(Event(EventKind.NOTE, 121.0, "template", FAST.digest, "confirming it", left_s=0), None)
+    console.print(progress._draw())
+    assert "1:03 past the budget, finishing" in console.export_text()

@@ -238,6 +238,18 @@ def test_the_time_is_up_and_what_was_judged_counts() -> None:
     assert "did not finish" in dict(outcome.skipped)["inductor"]
 
 
+def test_no_confirmation_begins_that_the_budget_does_not_hold() -> None:
+    class Slow(SayingJudge):
+        def confirm(self, candidate: Candidate) -> Verdict:
+            time.sleep(3.5)
+            return super().confirm(candidate)
+
+    judge = Slow()
+    outcome = hunt(eager(), SayingWriter("a", "20 unconfirmed", "30 unconfirmed"), judge=judge, budget_s=6.0)
+    assert judge.confirmed == ["20 unconfirmed"], "the first is tried in any case"
+    assert outcome.best is None
+
+
 def test_a_writer_that_blocks_its_thread_does_not_hold_the_search() -> None:
     class Blocking(SayingWriter):
         async def write(self, brief: Brief, bench: Bench) -> None:

@@ -27,7 +27,7 @@ class Progress:
         self._judged = 0
         self._best: Entry | None = None
         self._note = ""
-        self._left_s, self._heard_at = 0.0, time.monotonic()
+        self._ends_at = time.monotonic()
         self._lock = threading.Lock()
         self._live = Live(console=console, get_renderable=self._draw, refresh_per_second=4, transient=True)
 
@@ -54,7 +54,8 @@ class Progress:
         return self._best
 
     def _hear(self, event: Event, entry: Entry | None) -> None:
-        self._left_s, self._heard_at = event.left_s, time.monotonic()
+        if event.left_s > 0:
+            self._ends_at = time.monotonic() + event.left_s
         match event.kind:
             case EventKind.WRITING:
                 self._doing[event.writer] = "writing"
@@ -76,8 +77,9 @@ class Progress:
 
     def _draw(self) -> RenderableType:
         with self._lock:
-            left = max(0.0, self._left_s - (time.monotonic() - self._heard_at))
-            head = Text(f"{self._title}   {_clock(left)} left   {self._judged} judged   ", style="bold")
+            left_s = self._ends_at - time.monotonic()
+            clock = f"{_clock(left_s)} left" if left_s >= 0 else f"{_clock(-left_s)} past the budget, finishing"
+            head = Text(f"{self._title}   {clock}   {self._judged} judged   ", style="bold")
             if self._best:
                 head.append(
                     f"best so far {_speedup(self._best):.2f}x ({self._best.candidate.title})", style="bold green"

@@ -314,7 +314,8 @@ def _skip(hunt: _Hunt, writer: Writer, kind: EventKind, why: str) -> None:
 
 
 def _confirm(hunt: _Hunt) -> Entry | None:
-    """The first challenger that wins again on fresh seeds. One is tried even when the time is up."""
+    """The first challenger that wins again on fresh seeds. One is tried even when the time is up; another only if what
+    the last one took is still left."""
     if not select.challengers(hunt.journal.entries, 0.0):
         return None
     noise = hunt.court.judge.noise_floor
@@ -323,14 +324,17 @@ def _confirm(hunt: _Hunt) -> Entry | None:
             EventKind.NOTE, message=f"other work disturbs the clock: equal kernels differ by {noise:.0%}"
         )
     tried: set[str] = set()
+    took_s = 0.0
     while True:
         waiting = [e for e in select.challengers(hunt.journal.entries, noise) if e.candidate.digest not in tried]
-        if not waiting or (tried and hunt.deadline.left_s <= 0):
+        if not waiting or (tried and hunt.deadline.left_s <= took_s):
             return None
         candidate = waiting[0].candidate
         tried.add(candidate.digest)
         hunt.journal.event(EventKind.NOTE, candidate.writer, candidate.digest, f"confirming {candidate.title}")
+        began_s = hunt.deadline.spent_s
         verdict = hunt.court.judge.confirm(candidate)
+        took_s = hunt.deadline.spent_s - began_s
         hunt.journal.judged(candidate, verdict, EventKind.CONFIRMED)
         if select.wins(verdict, noise):
             return Entry(candidate, verdict)
