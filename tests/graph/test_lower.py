@@ -359,6 +359,51 @@ def test_empty_and_tiny_stay_torch() -> None:
     verify(Of(lambda m, x: F.gelu(x)), torch.randn(3, 5), kernel_count=0)
     verify(Of(lambda m, x: x + 1), torch.randn(300, 500), kernel_count=0)
     verify(Of(lambda m, x: F.gelu(x)), torch.randn(300, 500), kernel_count=1)
+    verify(Of(lambda m, x: x.sum(1)), torch.randn(30, 5), kernel_count=0)
+
+
+def test_a_large_operator_or_a_reduction_alone_is_a_kernel() -> None:
+    alone = (F.relu, F.hardsigmoid, F.hardswish, F.relu6, F.selu, torch.sigmoid, torch.tanh)
+    verify(Of(lambda m, x: tuple(function(x) for function in alone)), torch.randn(601, 503), kernel_count=len(alone))
+    norm = nn.BatchNorm2d(7)
+    norm.running_mean.uniform_()  # type: ignore[union-attr]
+    verify(norm, torch.randn(3, 7, 130, 131), kernel_count=1)
+    dims = (0, 1, 2, (0, 2))
+    reduced = Of(lambda m, x: tuple(f(x, dim) for f in (torch.sum, torch.mean, torch.amax, torch.amin) for dim in dims))
+    verify(reduced, torch.randn(13, 37, 41), kernel_count=16)
+
+
+ACROSS = {
+    "sum": lambda m, x, y: (x * y).sum(1),
+    "mean": lambda m, x, y: (x + y).mean(1, keepdim=True) - 1,
+    "extremes": lambda m, x, y: (x + 1).amax(1) - (x + 1).amin(1),
+    "of outer and inner": lambda m, x, y: (x * y).sum((0, 2), keepdim=True) * 0.5,
+    "norm": lambda m, x, y: x * torch.rsqrt(x.pow(2).mean(1, keepdim=True) + 1e-6) + y,
+    "normalize": lambda m, x, y: F.normalize(x, dim=1) * y,
+    "variance": lambda m, x, y: (x * y).var(1),
+    "softmax": lambda m, x, y: torch.softmax(x, 1) * y,
+    "logsumexp": lambda m, x, y: torch.logsumexp(x * y, 1),
+}
+
+
+@pytest.mark.parametrize("shape", [(2, 33, 5), (3, 130, 67), (1, 1000, 19)], ids=str)
+def test_rows_across_memory_are_reduced(shape: tuple[int, ...]) -> None:
+    module = Of(lambda m, x, y: tuple(reduced(m, x, y) for reduced in ACROSS.values()))
+    x, y = torch.randn(shape), torch.randn(shape)
+    verify(module, x, y, kernel_count=9 if x.numel() > 2048 else None)
+    x[0, 7, 3], x[-1, 5, 2] = math.nan, math.inf
+    verify(module, x.transpose(1, 2).contiguous().transpose(1, 2), y)
+
+
+@pytest.mark.parametrize("norm", [nn.InstanceNorm2d(6), nn.InstanceNorm2d(6, affine=True)], ids=["plain", "affine"])
+def test_norm_by_the_statistics_of_the_batch(norm: nn.InstanceNorm2d) -> None:
+    own = nn.BatchNorm2d(6, track_running_stats=False)
+    for weight in (norm.weight, norm.bias, own.weight, own.bias):
+        if weight is not None:
+            nn.init.normal_(weight)
+    x = torch.randn(3, 6, 11, 13) + 5
+    verify(nn.Sequential(norm), x, kernel_count=1)
+    verify(nn.Sequential(own, nn.ReLU()), x, kernel_count=1)
 
 
 def test_what_is_not_covered_stays_torch() -> None:

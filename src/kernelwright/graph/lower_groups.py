@@ -2,7 +2,8 @@
 
 A group is convex: no value leaves it and comes back through a node outside. A node whose value is also needed outside
 becomes a further output of the kernel, unless it is cheap to compute twice. What a group saves is the memory traffic
-of its inner values, so it must hold at least two operators that touch a whole tensor, or one that is heavy (see Rule).
+of its inner values, so it must hold at least two operators that touch a whole tensor, or one that is heavy (see Rule),
+reduces, or has a large tensor.
 """
 
 import heapq
@@ -25,7 +26,11 @@ LONGEST_CHAIN = 16
 LARGEST_SIGNATURE = 24
 """Operands and results of one kernel."""
 LEAST_ELEMENTS = 2048
-"""A heavy operator alone is worth a kernel from this size on; below it a call costs more than the work."""
+"""A heavy operator or a reduction alone is worth a kernel from this size on; below it a call costs more than the
+work."""
+LEAST_LIGHT_ELEMENTS = 1 << 18
+"""Any other operator alone is worth a kernel from this size on: where memory limits, one may be faster than torch's
+by writing past the caches."""
 LONGEST_LONE_ROW = 1 << 16
 """Reductions run one thread a row: fewer than 4 rows longer than this are left to torch, which shares them out, but
 for a lone row that is passed over once."""
@@ -244,4 +249,6 @@ def _pays(group: Group) -> bool:
         and (group.rules[node].reduced or group.layout.covers(node) == "element")
     ]
     elements = math.prod(example_size(size) for size in group.layout.dims)
-    return len(whole) >= 2 or (bool(whole) and group.rules[whole[0]].heavy and elements >= LEAST_ELEMENTS)
+    worth = any(group.rules[node].heavy or group.rules[node].reduced for node in whole)
+    least = LEAST_ELEMENTS if worth else LEAST_LIGHT_ELEMENTS
+    return len(whole) >= 2 or (bool(whole) and elements >= least)

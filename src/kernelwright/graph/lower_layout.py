@@ -197,8 +197,8 @@ def _spread(
             place = place if place is not None else _from_operands(node, rules, spaces, dims)
             if place is not None:
                 spaces[node], placed = place, True
-        if not placed:  # nothing leads there but values of rows: take the first that covers the domain as it is
-            whole = ((node, regroup(range(len(dims)), rules[node].space, dims)) for node in reversed(missing))
+        if not placed:  # nothing leads there but values of rows: take the first that covers the domain by what is left
+            whole = ((node, _from_operands(node, rules, spaces, dims, left=True)) for node in reversed(missing))
             node, place = next(((node, place) for node, place in whole if place is not None), (None, None))
             if node is None or place is None:
                 return None
@@ -239,8 +239,9 @@ def _from_consumers(
 
 
 def _from_operands(
-    node: Node, rules: Mapping[Node, Rule], spaces: Mapping[Node, Place], dims: Sequence[Any]
+    node: Node, rules: Mapping[Node, Rule], spaces: Mapping[Node, Place], dims: Sequence[Any], left: bool = False
 ) -> Place | None:
+    """With `left` the dimensions on which no known operand lies take, in order, those of the domain that are left."""
     rule = rules[node]
     space: list[tuple[int, ...] | None] = [() if expression(size) == 1 else None for size in rule.space]
     for use in rule.uses:
@@ -254,6 +255,12 @@ def _from_operands(
         for size, covered, lies in zip(shape_of(use.node), result, use.lies, strict=True):
             if len(lies) == 1 and expression(size) != 1:
                 space[lies[0]] = covered
+    unknown = [dim for dim, covered in enumerate(space) if covered is None]
+    if unknown and left:
+        taken = {dim for covered in space for dim in covered or ()}
+        rest = regroup((d for d in range(len(dims)) if d not in taken), [rule.space[dim] for dim in unknown], dims)
+        for dim, covered in zip(unknown, rest or (), strict=False):
+            space[dim] = covered
     if any(covered is None for covered in space):
         return None
     return tuple(covered for covered in space if covered is not None)

@@ -1,7 +1,7 @@
 """Rules of operators that reduce: sums and extremes, softmax, and normalisations of rows."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -46,8 +46,25 @@ def _count(space: Sequence[Any], dims: Sequence[int]) -> int | None:
     return count
 
 
-def _reduced_result(ndim: int, dims: Sequence[int], kept: bool) -> tuple[tuple[int, ...], ...]:
-    return tuple(() if dim in dims else (dim,) for dim in range(ndim) if kept or dim not in dims)
+@dataclass(frozen=True)
+class _Rows:
+    """A tensor's space with the reduced dimensions last, as one nest has them."""
+
+    space: tuple[Any, ...]
+    lies: tuple[tuple[int, ...], ...]
+    """Where each dimension of the tensor lies in it."""
+    reduced: tuple[int, ...]
+
+    def left(self, kept: bool) -> tuple[tuple[int, ...], ...]:
+        """The same for what is left of the tensor; reduced dimensions that are kept lie on none."""
+        places = (() if lies[0] in self.reduced else lies for lies in self.lies)
+        return tuple(place for place in places if kept or place)
+
+
+def _rows(shape: Sequence[Any], dims: Sequence[int]) -> _Rows:
+    order = [*(dim for dim in range(len(shape)) if dim not in dims), *dims]
+    lies = tuple((order.index(dim),) for dim in range(len(shape)))
+    return _Rows(tuple(shape[dim] for dim in order), lies, tuple(range(len(shape) - len(dims), len(shape))))
 
 
 def _argument(node: Node, place: int, name: str, default: Any) -> Any:
@@ -55,29 +72,30 @@ def _argument(node: Node, place: int, name: str, default: Any) -> Any:
 
 
 def _reducing(
-    compute: Callable[[Expression, Reduce, Keep, int], Expression | None],
+    compute: Callable[[Expression, Reduce, Keep, int], Expression | None], place: int = 1
 ) -> Callable[[Node], Rule | None]:
-    """A rule for operators of the form op(x, dims, keepdim). `compute` gets the number of reduced elements as well."""
+    """A rule for operators of the form op(x, dims, keepdim), the dimensions being argument `place`. `compute` gets the
+    number of reduced elements as well."""
 
     def make(node: Node) -> Rule | None:
         source = node.args[0]
         if not isinstance(source, Node) or not isinstance(source.meta.get("val"), Tensor):
             return None
-        space = shape_of_value(source.meta["val"])
+        shape = shape_of_value(source.meta["val"])
         own = SCALARS.get(node.meta["val"].dtype)
-        dims = _dims(_argument(node, 1, "dim", None), len(space))
-        count = _count(space, dims)
+        dims = _dims(_argument(node, place, "dim", None), len(shape))
+        count = _count(shape, dims)
         if own is None or not dims or not count:
             return None
-        keep_dims = len(shape_of_value(node.meta["val"])) == len(space)
-        result = _reduced_result(len(space), dims, keep_dims)
+        rows = _rows(shape, dims)
+        result = rows.left(kept=len(shape_of_value(node.meta["val"])) == len(shape))
 
         def run(values: Sequence[Expression], reduce: Reduce, keep: Keep) -> Expression:
             value = compute(cast(values[0], own), reduce, keep, count)
             assert value is not None
             return cast(value, own)
 
-        return Rule(space, (Use(source, each(space)),), result, run, reduced=dims)
+        return Rule(rows.space, (Use(source, rows.lies),), result, run, reduced=rows.reduced)
 
     return make
 
@@ -124,23 +142,13 @@ def _vector_norm(node: Node) -> Rule | None:
     """The Euclidean norm, where squares neither overflow nor vanish more than torch's own do."""
     if _argument(node, 1, "ord", 2) != 2 or node.kwargs.get("dtype") is not None:
         return None
-    dims = _argument(node, 2, "dim", None)
-    source = node.args[0]
-    if not isinstance(source, Node) or not node.meta["val"].dtype.is_floating_point:
-        return None
-    space = shape_of_value(source.meta["val"])
-    reduced = _dims(dims, len(space))
-    kept = len(shape_of_value(node.meta["val"])) == len(space)
-    result = _reduced_result(len(space), reduced, kept)
-    own = SCALARS.get(node.meta["val"].dtype)
-    if own is None or not _count(space, reduced) or not reduced:
+    if not node.meta["val"].dtype.is_floating_point:
         return None
 
-    def run(values: Sequence[Expression], reduce: Reduce, keep: Keep) -> Expression:
-        x = cast(values[0], own)
+    def norm(x: Expression, reduce: Reduce, keep: Keep, count: int) -> Expression:
         return apply(Op.SQRT, reduce("squares", apply(Op.MUL, x, x), Reduction.SUM))
 
-    return Rule(space, (Use(source, each(space)),), result, run, reduced=reduced)
+    return _reducing(norm, place=2)(node)
 
 
 def _softmax(node: Node) -> Rule | None:
@@ -156,10 +164,11 @@ def _softmax_like(node: Node, logarithm: bool) -> Rule | None:
     own = SCALARS.get(node.meta["val"].dtype)
     if own is None or not own.floating or not isinstance(source, Node):
         return None
-    space = shape_of_value(node.meta["val"])
-    dims = _dims(dim, len(space))
-    if not dims or not _count(space, dims):
+    shape = shape_of_value(node.meta["val"])
+    dims = _dims(dim, len(shape))
+    if not dims or not _count(shape, dims):
         return None
+    rows = _rows(shape, dims)
 
     def run(values: Sequence[Expression], reduce: Reduce, keep: Keep) -> Expression:
         x = keep("x", cast(values[0], own))
@@ -171,8 +180,7 @@ def _softmax_like(node: Node, logarithm: bool) -> Rule | None:
             return apply(Op.SUB, centered, keep("log_total", apply(Op.LOG, total)))
         return apply(Op.MUL, e, keep("inverse", apply(Op.DIV, const(1, own), total)))
 
-    uses = (Use(source, each(space)),)
-    return Rule(space, uses, each(space), run, reduced=dims, heavy=True)
+    return Rule(rows.space, (Use(source, rows.lies),), rows.lies, run, reduced=rows.reduced, heavy=True)
 
 
 def _normalised(
@@ -223,6 +231,24 @@ def group_norm(node: Node, source: Node) -> Rule | None:
     uses = tuple(Use(item, None if item is x else ((1, 2),)) for item in given)
     run = _normalised(own, count, float(eps), isinstance(weight, Node), isinstance(bias, Node))  # type: ignore[arg-type]
     return Rule(space, uses, None, run, reduced=dims, heavy=True)
+
+
+def batch_statistics(node: Node, source: Node) -> Rule | None:
+    """A batch's own norm (as instance norm is one, of a batch of 1): each channel, on dimension 1, is a row."""
+    x, weight, bias, training, _, eps = source.args
+    value = node.meta["val"]
+    own = SCALARS.get(value.dtype)
+    if own is None or not training or not isinstance(x, Node) or value.ndim < 2:
+        return None
+    shape = shape_of_value(value)
+    rows = _rows(shape, [dim for dim in range(len(shape)) if dim != 1])
+    count = _count(rows.space, rows.reduced)
+    if not count:
+        return None
+    given = [item for item in (x, weight, bias) if isinstance(item, Node)]
+    uses = tuple(Use(item, rows.lies if item is x else ((0,),)) for item in given)
+    run = _normalised(own, count, float(eps), isinstance(weight, Node), isinstance(bias, Node))  # type: ignore[arg-type]
+    return Rule(rows.space, uses, rows.lies, run, reduced=rows.reduced, heavy=True)
 
 
 ROWS: dict[Any, Callable[[Node], Rule | None]] = {

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.fx.node import Node
 
 from kernelwright.graph.lower_elementwise import ELEMENTWISE, batch_norm
-from kernelwright.graph.lower_rows import ROWS, group_norm, layer_norm
+from kernelwright.graph.lower_rows import ROWS, batch_statistics, group_norm, layer_norm
 from kernelwright.graph.lower_rule import SCALARS, Rule
 
 aten = torch.ops.aten
@@ -23,6 +23,7 @@ FIRST_OF: dict[Any, Callable[[Node, Node], Rule | None]] = {
     aten.native_layer_norm.default: layer_norm,
     aten.native_group_norm.default: group_norm,
     aten._native_batch_norm_legit_no_training.default: batch_norm,
+    aten._native_batch_norm_legit.no_stats: batch_statistics,
 }
 """Operators with several results: the rule is that of the getitem that takes the first, if no other is taken."""
 _RULES = ELEMENTWISE | ROWS
