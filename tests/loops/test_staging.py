@@ -94,7 +94,8 @@ def test_rows_across_memory(rows: int, cols: int, type: ScalarType) -> None:
     for from_columns, to_columns in itertools.product((False, True), repeat=2):
         strides, out = ((1, rows) if flag else (cols, 1) for flag in (from_columns, to_columns))
         kernel = scheduled(nest(softmax(rows, cols, strides, out, type)), Plan(grain_elements=1))
-        assert moves(kernel) == from_columns + to_columns
+        in_bands = from_columns and to_columns and rows >= 16  # see columns.py
+        assert moves(kernel) == (0 if in_bands else from_columns + to_columns)
         x, dtype = torch.randn(rows, cols).to(TORCH[type]), TORCH[type]
         given = x.T.contiguous() if from_columns else x
         got, best = torch.full((cols, rows) if to_columns else (rows, cols), 7, dtype=dtype), x.new_zeros(rows)

@@ -6,6 +6,7 @@ A `Fusion` (steps over one domain) becomes a plain nest by `nest`, a fast one by
 
 from kernelwright.loops.analysis import Kind, LoopPlan, ProgramPlan, analyse
 from kernelwright.loops.attention import LARGEST_HEAD, Attention, attention_template, print_attention
+from kernelwright.loops.columns import by_columns
 from kernelwright.loops.cpp import print_cpp
 from kernelwright.loops.device_text import DeviceProgram, Launch
 from kernelwright.loops.expressions import (
@@ -87,6 +88,7 @@ __all__ = [
     "Variable",
     "analyse",
     "attention_template",
+    "by_columns",
     "cuda_template",
     "filled_template",
     "interpret",

@@ -5,7 +5,7 @@ outputs and inputs do not overlap, and they are values, so a store to one of the
 """
 
 from kernelwright.errors import LoweringError
-from kernelwright.loops.cpp_expressions import MEMORY, VALUE, CppExpressions, constant
+from kernelwright.loops.cpp_expressions import MEMORY, VALUE, CppExpressions
 from kernelwright.loops.expressions import (
     Buffer,
     Constant,
@@ -13,7 +13,7 @@ from kernelwright.loops.expressions import (
     address,
     size_of,
 )
-from kernelwright.loops.nest import Declare, For, Kernel, Let, Local, Move, Reduction, Statement, Store, Update
+from kernelwright.loops.nest import Declare, For, Kernel, Let, Local, Move, Statement, Store, Update, neutral
 from kernelwright.loops.types import ScalarType
 
 _INDENT = "    "
@@ -60,7 +60,8 @@ class _Printer(CppExpressions):
             case Let(variable, value):
                 return f"{pad}const {VALUE[variable.type]} {variable.name} = {self.value(value)};\n"
             case Declare(variable, reduction):
-                return f"{pad}{VALUE[variable.type]} {variable.name} = {_neutral(reduction, variable.type)};\n"
+                start = self.value(neutral(reduction, variable.type))
+                return f"{pad}{VALUE[variable.type]} {variable.name} = {start};\n"
             case Update(variable, reduction, value):
                 name = variable.name
                 return f"{pad}{name} = math::{reduction.value}_step({name}, {self.value(value)});\n"
@@ -124,10 +125,3 @@ class _Printer(CppExpressions):
             f"{pad}{_INDENT}{name}({', '.join(['begin', 'end', *arguments])});\n"
             f"{pad}}});\n"
         )
-
-
-def _neutral(reduction: Reduction, type: ScalarType) -> str:
-    if reduction is Reduction.SUM:
-        return "0"
-    sign = 1 if reduction is Reduction.MINIMUM else -1
-    return constant(sign * float("inf") if type.floating else sign * (2**63 - 1), type)

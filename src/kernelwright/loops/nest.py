@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from kernelwright.loops.expressions import Buffer, Expression, Size, Variable, variables
+from kernelwright.loops.expressions import Buffer, Constant, Expression, Size, Variable, variables
 from kernelwright.loops.types import ScalarType
 
 
@@ -178,3 +178,11 @@ def _check(body: tuple[Statement, ...], known: set[str], buffers: set[str], wher
 def accumulator_type(type: ScalarType) -> ScalarType:
     """The type sums are kept in."""
     return ScalarType.INT64 if type in (ScalarType.BOOL, ScalarType.INT32) else type.compute
+
+
+def neutral(reduction: Reduction, type: ScalarType) -> Constant:
+    """What an accumulator begins with."""
+    if reduction is Reduction.SUM:
+        return Constant(0, type)
+    sign = 1 if reduction is Reduction.MINIMUM else -1
+    return Constant(sign * float("inf") if type.floating else sign * (2**63 - 1), type)

@@ -6,9 +6,11 @@
 import math
 from dataclasses import dataclass, replace
 
+from kernelwright.loops.columns import by_columns
 from kernelwright.loops.expressions import (
     Apply,
     Buffer,
+    Cast,
     Constant,
     Expression,
     Load,
@@ -20,8 +22,21 @@ from kernelwright.loops.expressions import (
     times,
     variables,
 )
-from kernelwright.loops.nest import Declare, For, Kernel, Let, Local, Statement, Store, Update, check, reads
-from kernelwright.loops.staging import streamed, turned
+from kernelwright.loops.nest import (
+    Declare,
+    For,
+    Kernel,
+    Let,
+    Local,
+    Reduction,
+    Statement,
+    Store,
+    Update,
+    check,
+    reads,
+    statements,
+)
+from kernelwright.loops.staging import less, streamed, turned
 from kernelwright.loops.types import ScalarType
 
 # Below this much work (see `cost`) a value is computed again rather than written to the row's buffer and read back.
@@ -32,6 +47,8 @@ ROW_BYTES = 24 * 1024
 USUAL_SIZE = 512
 # Into which a lone row is cut: more than threads, so that they share them evenly.
 PARTS = 64
+# Elements of a row added up in float32 before float64 takes in their sum.
+SUM_ELEMENTS = 4096
 # Elements that make a thread worth waking: about 10 us of simple work (docs/design/threads.md).
 GRAIN_ELEMENTS = 16384
 
@@ -52,7 +69,7 @@ class Plan:
     """Elements into which a long innermost loop without reductions is cut, so that few long rows still make many
     tasks."""
     tiles: bool = True
-    """Whether operands and results that run across the row go through transposed tiles."""
+    """Whether rows that lie across memory are passed over in bands, or go through transposed tiles."""
     stream_bytes: int = 8 << 20
     """Results from this size on are written past the caches; 0: none."""
 
@@ -63,7 +80,7 @@ def scheduled(kernel: Kernel, plan: Plan) -> Kernel:
     if plan.keep_row:
         kernel = keep_row(kernel, from_cost=plan.keep_from)
     if plan.tiles:
-        kernel = turned(kernel)
+        kernel = turned(by_columns(kernel))
     kernel = streamed(kernel, plan.stream_bytes)
     loops = loops_of_nest(kernel)
     tasks = len(loops)
@@ -77,6 +94,7 @@ def scheduled(kernel: Kernel, plan: Plan) -> Kernel:
     else:
         elements = 1
     kernel = parallelise(kernel, tasks, max(1, plan.grain_elements // elements))
+    kernel = in_parts(kernel)
     kernel = vectorise(kernel, plan.interleave)
     check(kernel)
     return kernel
@@ -214,8 +232,71 @@ def parallelise(kernel: Kernel, count: int, grain: int) -> Kernel:
     return replace(kernel, body=(tasks,))
 
 
+def in_parts(kernel: Kernel) -> Kernel:
+    """Long float32 sums in parts: one accumulator after all would lose more than torch, which adds in a tree."""
+    return replace(kernel, body=_in_parts(kernel.body))
+
+
+def _in_parts(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    changed: list[Statement] = []
+    declared: dict[str, Declare] = {}
+    for statement in body:
+        if isinstance(statement, Declare) and _is_float_sum(statement):
+            declared[statement.variable.name] = statement
+        if not isinstance(statement, For):
+            changed.append(statement)
+            continue
+        inside = {s.variable.name for s in statements((statement,)) if isinstance(s, Update)}
+        sums = {name: Variable(f"{name}_total", ScalarType.FLOAT64) for name in declared if name in inside}
+        if not sums or _elements_at_most(statement, SUM_ELEMENTS):
+            changed.append(replace(statement, body=_in_parts(statement.body)))
+            continue
+        changed = [s for s in changed if not (isinstance(s, Declare) and s.variable.name in sums)]
+        changed += [Declare(total, Reduction.SUM) for total in sums.values()]
+        changed += _summed_in_parts(statement, sums)
+        changed += [Let(declared[name].variable, Cast(ScalarType.FLOAT32, total)) for name, total in sums.items()]
+    return tuple(changed)
+
+
+def _is_float_sum(declared: Declare) -> bool:
+    return declared.reduction is Reduction.SUM and declared.variable.type is ScalarType.FLOAT32
+
+
+def _elements_at_most(loop: For, count: int) -> bool:
+    """Whether it is certain that the loop runs so few innermost iterations."""
+    loops = [s for s in statements((loop,)) if isinstance(s, For)]
+    static = all(isinstance(end, Constant) for each in loops for end in (each.start, each.stop))
+    return static and _elements(loop) <= count
+
+
+def _summed_in_parts(loop: For, totals: dict[str, Variable]) -> list[Statement]:
+    """The loop with sums of up to SUM_ELEMENTS that the totals take in."""
+    if not _innermost(loop):
+        inner = [_summed_in_parts(s, totals) if isinstance(s, For) else [s] for s in loop.body]
+        return [replace(loop, body=tuple(statement for part in inner for statement in part))]
+    parts = {name: Variable(f"{name}_part", ScalarType.FLOAT32) for name in totals}
+    leaf = tuple(
+        replace(s, variable=parts[s.variable.name]) if isinstance(s, Update) and s.variable.name in parts else s
+        for s in loop.body
+    )
+    begins = [Declare(part, Reduction.SUM) for part in parts.values()]
+    ends = [Update(totals[name], Reduction.SUM, Cast(ScalarType.FLOAT64, part)) for name, part in parts.items()]
+    if _elements_at_most(loop, SUM_ELEMENTS):
+        return [*begins, replace(loop, body=leaf), *ends]
+    step = Constant(SUM_ELEMENTS, ScalarType.INT64)
+    length = less(loop.stop, loop.start)
+    if isinstance(length, Constant):
+        count: Expression = Constant(-(-int(length.value) // SUM_ELEMENTS), ScalarType.INT64)
+    else:
+        count = Apply(Op.FLOOR_DIV, (plus(length, Constant(SUM_ELEMENTS - 1, ScalarType.INT64)), step))
+    start = plus(loop.start, times(index_of(f"{loop.index}_part"), step))
+    own = replace(loop, start=start, stop=Apply(Op.MINIMUM, (loop.stop, plus(start, step))), body=leaf)
+    return [For(f"{loop.index}_part", Constant(0, ScalarType.INT64), count, (*begins, own, *ends))]
+
+
 def vectorise(kernel: Kernel, interleave: int) -> Kernel:
-    """Every innermost loop in vectors, `interleave` of them in flight; loops of fewer than 4 steps are unrolled."""
+    """Every innermost loop in vectors, `interleave` of them in flight where it does not say how many; loops of fewer
+    than 4 steps are unrolled."""
 
     def change(statement: Statement) -> Statement:
         if not isinstance(statement, For):
@@ -224,7 +305,7 @@ def vectorise(kernel: Kernel, interleave: int) -> Kernel:
             return replace(statement, body=tuple(change(inner) for inner in statement.body))
         if isinstance(statement.stop, Constant) and statement.stop.value < 4 and not statement.grain:
             return replace(statement, unroll=int(statement.stop.value))
-        return replace(statement, interleave=interleave)
+        return replace(statement, interleave=statement.interleave or interleave)
 
     return replace(kernel, body=tuple(change(statement) for statement in kernel.body))
 

@@ -46,7 +46,7 @@ LEAST_ROWS = 4
 
 
 @dataclass(frozen=True)
-class _Shape:
+class Rows:
     """A kernel as rows: the loops over them, and the passes over the row's single dimension."""
 
     loops: tuple[For, ...]
@@ -59,7 +59,7 @@ class _Shape:
 
 
 @dataclass(frozen=True)
-class _Block:
+class Block:
     """A part of a loop's range."""
 
     start: Expression
@@ -72,13 +72,13 @@ def turned(kernel: Kernel) -> Kernel:
 
     Where there are none, or a tile of entire rows would be too large, the kernel comes back as it is.
     """
-    shape = _shape(kernel)
+    shape = rows_of(kernel)
     if shape is None:
         return kernel
     crossing = {
         buffer: axis
         for buffer in (*kernel.outputs, *kernel.inputs)
-        if (axis := _axis(buffer, shape)) is not None and _accesses(buffer, shape.body)
+        if (axis := axis_of(buffer, shape)) is not None and accesses(buffer, shape.body)
     }
     if not crossing:
         return kernel
@@ -100,31 +100,31 @@ def turned(kernel: Kernel) -> Kernel:
 
 def streamed(kernel: Kernel, least_bytes: int) -> Kernel:
     """Results of at least `least_bytes` that lie along the row are written past the caches, where memory limits."""
-    shape = _shape(kernel)
+    shape = rows_of(kernel)
     if shape is None or not least_bytes or _work(shape.body) > LIGHT_WORK:
         return kernel
     extent = _static(shape.extent)
     columns = extent if shape.whole else min(LINE_ELEMENTS, extent or LINE_ELEMENTS)
     chosen = [buffer for buffer in kernel.outputs if _large(buffer, least_bytes) and _along(buffer, shape.row)]
-    chosen = [buffer for buffer in chosen if _accesses(buffer, shape.body)]
+    chosen = [buffer for buffer in chosen if accesses(buffer, shape.body)]
     if not columns or not chosen or columns * sum(buffer.type.bytes for buffer in chosen) > STREAM_BYTES:
         return kernel
     lines = {buffer: Buffer(f"{buffer.name}_line", buffer.type, (columns,), (1,)) for buffer in chosen}
-    part, blocks = _blocks(shape.row, shape.extent, columns)
+    part, block = blocks(shape.row, shape.extent, columns)
     body: list[Statement] = [Local(line) for line in lines.values()]
-    places = {buffer: (_less(index_of(shape.row), part.start),) for buffer in lines}
+    places = {buffer: (less(index_of(shape.row), part.start),) for buffer in lines}
     body += _redirected(_ranged(shape, part), lines, places)
     for buffer, line in lines.items():
         index = _starts(buffer, {shape.row: part.start}, shape.body)
-        body.append(Move(buffer, index, line, (_ZERO,), (_ONE, part.width)))
-    return replace(kernel, body=_nested([*shape.loops, *([blocks] if blocks else [])], tuple(body)))
+        body.append(Move(buffer, index, line, (ZERO,), (ONE, part.width)))
+    return replace(kernel, body=nested([*shape.loops, *([block] if block else [])], tuple(body)))
 
 
-_ZERO = Constant(0, ScalarType.INT64)
-_ONE = Constant(1, ScalarType.INT64)
+ZERO = Constant(0, ScalarType.INT64)
+ONE = Constant(1, ScalarType.INT64)
 
 
-def _shape(kernel: Kernel) -> _Shape | None:
+def rows_of(kernel: Kernel) -> Rows | None:
     """None where the row has several dimensions, or loops are not plain."""
     loops: list[For] = []
     body = kernel.body
@@ -139,12 +139,12 @@ def _shape(kernel: Kernel) -> _Shape | None:
     first = passes[0]
     if any(isinstance(inner, For) for loop in passes for inner in loop.body):
         return None
-    if any((loop.index, loop.start, loop.stop) != (first.index, _ZERO, first.stop) for loop in passes):
+    if any((loop.index, loop.start, loop.stop) != (first.index, ZERO, first.stop) for loop in passes):
         return None
-    if any(loop.start != _ZERO or loop.grain for loop in loops):
+    if any(loop.start != ZERO or loop.grain for loop in loops):
         return None
     whole = len(passes) > 1 or len(body) > 1 or any(isinstance(s, Update) for s in first.body)
-    return _Shape(tuple(loops), body, first.index, first.stop, whole)
+    return Rows(tuple(loops), body, first.index, first.stop, whole)
 
 
 def _static(size: Expression) -> int | None:
@@ -157,7 +157,7 @@ def _work(body: tuple[Statement, ...]) -> int:
     return sum(cost(s.value) for s in found if isinstance(s, (Let, Update, Store)))
 
 
-def _accesses(buffer: Buffer, body: tuple[Statement, ...]) -> list[tuple[Expression, ...]]:
+def accesses(buffer: Buffer, body: tuple[Statement, ...]) -> list[tuple[Expression, ...]]:
     """The indices by which the passes read or write the buffer; one that is the same for the row is none."""
     found: list[tuple[Expression, ...]] = []
     for loop in body:
@@ -175,21 +175,21 @@ def _names(index: tuple[Expression, ...]) -> list[str]:
     return [position.name if isinstance(position, Variable) else "" for position in index]
 
 
-def _axis(buffer: Buffer, shape: _Shape) -> str | None:
+def axis_of(buffer: Buffer, shape: Rows) -> str | None:
     """The loop along which the buffer's elements are neighbours, if that is not the row's own."""
-    accesses = _accesses(buffer, shape.body)
-    if not accesses or any(index != accesses[0] for index in accesses):
+    found = accesses(buffer, shape.body)
+    if not found or any(index != found[0] for index in found):
         return None
-    strides = dict(zip(_names(accesses[0]), buffer.strides, strict=True))
+    strides = dict(zip(_names(found[0]), buffer.strides, strict=True))
     outer = {loop.index for loop in shape.loops}
     if strides.get(shape.row, 0) in (0, 1):
         return None
     return next((name for name, stride in strides.items() if stride == 1 and name in outer), None)
 
 
-def _step(buffer: Buffer, shape: _Shape) -> Size:
+def _step(buffer: Buffer, shape: Rows) -> Size:
     """The buffer's stride along the row."""
-    names = _names(_accesses(buffer, shape.body)[0])
+    names = _names(accesses(buffer, shape.body)[0])
     return buffer.strides[names.index(shape.row)]
 
 
@@ -202,14 +202,14 @@ def _large(buffer: Buffer, least_bytes: int) -> bool:
     return len(sizes) == len(buffer.shape) and math.prod(sizes) * buffer.type.bytes >= least_bytes
 
 
-def _less(value: Expression, start: Expression) -> Expression:
-    return value if start == _ZERO else Apply(Op.SUB, (value, start))
+def less(value: Expression, start: Expression) -> Expression:
+    return value if start == ZERO else Apply(Op.SUB, (value, start))
 
 
-def _blocks(index: str, extent: Expression, size: int) -> tuple[_Block, For | None]:
+def blocks(index: str, extent: Expression, size: int) -> tuple[Block, For | None]:
     """A block of the loop, and the loop over blocks; without one where a block holds it all."""
     if isinstance(extent, Constant) and extent.value <= size:
-        return _Block(_ZERO, extent, extent), None
+        return Block(ZERO, extent, extent), None
     step = Constant(size, ScalarType.INT64)
     if isinstance(extent, Constant):
         count: Expression = Constant(-(-int(extent.value) // size), ScalarType.INT64)
@@ -219,11 +219,11 @@ def _blocks(index: str, extent: Expression, size: int) -> tuple[_Block, For | No
     stop, width = plus(start, step), step
     if not isinstance(extent, Constant) or extent.value % size:
         stop = Apply(Op.MINIMUM, (extent, stop))
-        width = _less(stop, start)
-    return _Block(start, stop, width), For(f"{index}_block", _ZERO, count, ())
+        width = less(stop, start)
+    return Block(start, stop, width), For(f"{index}_block", ZERO, count, ())
 
 
-def _ranged(shape: _Shape, part: _Block) -> tuple[Statement, ...]:
+def _ranged(shape: Rows, part: Block) -> tuple[Statement, ...]:
     return tuple(replace(s, start=part.start, stop=part.stop) if isinstance(s, For) else s for s in shape.body)
 
 
@@ -231,7 +231,7 @@ def _starts(buffer: Buffer, starts: Mapping[str, Expression], body: tuple[Statem
     """The index of the first element of a tile."""
     return tuple(
         starts.get(position.name, position) if isinstance(position, Variable) else position
-        for position in _accesses(buffer, body)[0]
+        for position in accesses(buffer, body)[0]
     )
 
 
@@ -263,35 +263,33 @@ def _redirected(
     return changed
 
 
-def _nested(loops: list[For], body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+def nested(loops: list[For], body: tuple[Statement, ...]) -> tuple[Statement, ...]:
     for loop in reversed(loops):
         body = (replace(loop, body=body),)
     return body
 
 
-def _tiled(
-    kernel: Kernel, shape: _Shape, across: For, tiles: Mapping[Buffer, Buffer], rows: int, columns: int
-) -> Kernel:
+def _tiled(kernel: Kernel, shape: Rows, across: For, tiles: Mapping[Buffer, Buffer], rows: int, columns: int) -> Kernel:
     """Loops over tiles of `rows` x `columns`; in each: operands in, the rows one by one, results out."""
-    band, row_blocks = _blocks(across.index, across.stop, rows)
-    part, column_blocks = _blocks(shape.row, shape.extent, columns)
+    band, row_blocks = blocks(across.index, across.stop, rows)
+    part, column_blocks = blocks(shape.row, shape.extent, columns)
     places = {
-        buffer: (_less(index_of(across.index), band.start), _less(index_of(shape.row), part.start)) for buffer in tiles
+        buffer: (less(index_of(across.index), band.start), less(index_of(shape.row), part.start)) for buffer in tiles
     }
     starts = {across.index: band.start, shape.row: part.start}
     body: list[Statement] = [Local(tile) for tile in tiles.values()]
     for buffer, tile in tiles.items():
         place, step, pitch = _starts(buffer, starts, shape.body), _step(buffer, shape), tile.strides[0]
         if buffer in kernel.inputs:
-            body.append(Move(tile, (_ZERO, _ZERO), buffer, place, (part.width, band.width), (pitch, step)))
+            body.append(Move(tile, (ZERO, ZERO), buffer, place, (part.width, band.width), (pitch, step)))
     inner = tuple(_redirected(_ranged(shape, part), tiles, places))
     body.append(replace(across, start=band.start, stop=band.stop, body=inner))
     for buffer, tile in tiles.items():
         place, step, pitch = _starts(buffer, starts, shape.body), _step(buffer, shape), tile.strides[0]
         if buffer in kernel.outputs:
-            body.append(Move(buffer, place, tile, (_ZERO, _ZERO), (band.width, part.width), (step, pitch)))
-    blocks = [block for block in (row_blocks, column_blocks) if block]
-    loops = [*(loop for loop in shape.loops if loop is not across), *blocks]
+            body.append(Move(buffer, place, tile, (ZERO, ZERO), (band.width, part.width), (step, pitch)))
+    both = [block for block in (row_blocks, column_blocks) if block]
+    loops = [*(loop for loop in shape.loops if loop is not across), *both]
     if not loops:
-        loops = [For("tile", _ZERO, _ONE, ())]
-    return replace(kernel, body=_nested(loops, tuple(body)))
+        loops = [For("tile", ZERO, ONE, ())]
+    return replace(kernel, body=nested(loops, tuple(body)))
