@@ -200,6 +200,12 @@ def _compare(op: Op) -> Callable[[Node], Rule | None]:
     return make
 
 
+def _isnan(node: Node) -> Rule | None:
+    source = node.args[0]
+    own = SCALARS.get(source.meta["val"].dtype) if isinstance(source, Node) else None
+    return None if own is None else _elementwise(node, [source], lambda v: apply(Op.NE, v[0], v[0]), own)
+
+
 def _logical(op: Op) -> Callable[[Node], Rule | None]:
     return lambda node: _elementwise(node, node.args, lambda values: apply(op, *values), ScalarType.BOOL)
 
@@ -326,6 +332,8 @@ ELEMENTWISE: dict[Any, Callable[[Node], Rule | None]] = {
     aten.ceil.default: _float_unary(Op.CEIL),
     aten.trunc.default: _float_unary(Op.TRUNC),
     aten.round.default: _float_unary(Op.ROUND),
+    aten.sign.default: _float_unary(Op.SIGN),
+    aten.isnan.default: _isnan,
     aten.reciprocal.default: _unary(lambda x: apply(Op.DIV, const(1, x.type), x)),
     aten.relu.default: _unary(_relu),
     aten.silu.default: _unary(lambda x: apply(Op.MUL, x, _sigmoid(x)), heavy=True),

@@ -192,7 +192,8 @@ def _normalised(
         mean = keep("mean", times(reduce("sum", x, Reduction.SUM), 1 / count))
         left = keep("centered", apply(Op.SUB, x, mean))
         squares = reduce("squares", apply(Op.MUL, left, left), Reduction.SUM)
-        result: Expression = apply(Op.MUL, left, keep("scale", apply(Op.RSQRT, plus(times(squares, 1 / count), eps))))
+        variance = cast(plus(times(squares, 1 / count), eps), ScalarType.FLOAT64)  # once a row: it costs nothing
+        result: Expression = apply(Op.MUL, left, keep("scale", cast(apply(Op.RSQRT, variance), own)))
         if weight:
             result = apply(Op.MUL, result, given[1])
         return apply(Op.ADD, result, given[-1]) if bias else result
