@@ -190,6 +190,27 @@ def test_gradients_run_the_original_and_are_said_once(deployed: Deployed) -> Non
     assert calls(deployed) == 1
 
 
+def test_it_counts_who_answered_and_why(deployed: Deployed) -> None:
+    with torch.no_grad():
+        deployed(X)
+        deployed(torch.randn(5, 8))
+        deployed.train()(X)
+        deployed.eval().inner.register_forward_hook(lambda module, given, result: None)
+        deployed(X)
+    assert deployed.answered.by_kernel == 1
+    assert [why.split()[0] for why in deployed.answered.by_original] == ["outside", "the", "a"]
+    assert "1 calls by the kernel; 1 by the original: outside the contract" in repr(deployed)
+    assert "proven in eval mode" in repr(deployed)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_it_counts_gradients_and_a_disabled_kernel(deployed: Deployed) -> None:
+    deployed(X)
+    deployed.disable("tried")
+    deployed(X)
+    assert dict(deployed.answered.by_original) == {"gradients are enabled": 1, "the kernel is disabled": 1}
+
+
 def test_weights_of_another_dtype_disable_it(deployed: Deployed) -> None:
     deployed.original.double()
     with pytest.raises(ArtifactError, match="proven for torch.float32"), torch.no_grad():
@@ -214,7 +235,7 @@ def test_threads(deployed: Deployed) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not wrong and calls(deployed) == 200
+    assert not wrong and calls(deployed) == deployed.answered.by_kernel == 200
 
 
 def test_original_pickles_and_the_deployed_copies(deployed: Deployed) -> None:
@@ -274,7 +295,7 @@ def test_a_moved_kernel_that_went_wrong_is_disabled(problem: Problem, tmp_path: 
     monkeypatch.setattr(loading, "environment", lambda device: replace(environment(device), system="an upgrade"))
     with pytest.warns(RuntimeWarning, match="kernel hand of .* is disabled: here its results"):
         moved = kernelwright.load(folder, Net())
-    assert moved.disabled and not runs_kernel(moved, X)
+    assert moved.disabled and not moved.answered.by_kernel and not runs_kernel(moved, X)
 
 
 def test_a_kernel_that_does_not_compile_here_is_disabled(problem: Problem, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from torch.utils._pytree import tree_leaves
 
 from kernelwright.deploy.artifact import read_artifact
 from kernelwright.deploy.binding import Binding, Slots, instantiate
-from kernelwright.deploy.module import Deployed, drop_in
+from kernelwright.deploy.module import Answered, Deployed, drop_in
 from kernelwright.graph import build_reference
 from kernelwright.problems import arguments
 from kernelwright.records import Case, Entry, Problem, unflatten
@@ -29,6 +29,7 @@ def load(path: str | Path, model: nn.Module, trust: bool = False) -> Deployed:
     deployed = drop_in(model, problem, entry)
     if not deployed.disabled and moved(entry):
         difference = worst_difference(problem, deployed.original, deployed)
+        deployed.answered = Answered()  # the user's calls are counted, not ours
         if not deployed.disabled and not difference <= 1.0:
             deployed.disable(
                 f"here its results differ from the model's by {difference:.3g} times what rounding explains"

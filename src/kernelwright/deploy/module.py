@@ -1,6 +1,8 @@
 """A drop-in for the user's module: the proven kernel where a call fits what was proven, the original elsewhere."""
 
+import threading
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from kernelwright.deploy.binding import Binding, Slots, instantiate
 from kernelwright.deploy.contract import Contract
 from kernelwright.errors import ArtifactError, KernelwrightError
 from kernelwright.records import Entry, Problem
+
+_DISABLED = "the kernel is disabled"
 
 
 def drop_in(model: nn.Module, problem: Problem, entry: Entry) -> "Deployed":
@@ -28,11 +32,35 @@ def drop_in(model: nn.Module, problem: Problem, entry: Entry) -> "Deployed":
     return Deployed(model, problem, entry)
 
 
+class Answered:
+    """How calls of a deployed module were answered. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.by_kernel = 0
+        self.by_original: Counter[str] = Counter()
+        """Calls that fell back, by the reason."""
+
+    def count(self, why_not: str) -> None:
+        """`why_not`: why the original answered; empty where the kernel did."""
+        with self._lock:
+            if why_not:
+                self.by_original[why_not] += 1
+            else:
+                self.by_kernel += 1
+
+    def __str__(self) -> str:
+        with self._lock:
+            reasons = "".join(f"; {count} by the original: {why}" for why, count in self.by_original.most_common())
+            return f"{self.by_kernel} calls by the kernel{reasons}"
+
+
 class Deployed(nn.Module):
     """Has the original's parameters, buffers and submodules as its own, so that state_dict, `to` and optimizers agree.
 
     A call outside the contract (other shapes, dtypes or autocast, gradients wanted, another train mode, tracing) runs
     the original. Gradients wanted is said once, since a forgotten torch.no_grad() would hide the kernel for good.
+    `answered` counts both, with the reasons; it is part of the repr.
     """
 
     def __init__(self, model: nn.Module, problem: Problem, entry: Entry) -> None:
@@ -47,6 +75,7 @@ class Deployed(nn.Module):
         self.entry = entry
         self.disabled = ""
         """Why the kernel is not used any more; empty while it is."""
+        self.answered = Answered()
         self._contract = Contract(problem.signature, problem.numerics)
         self._slots = Slots(model)
         self._read: Callable[[], list[torch.Tensor]] | None = None
@@ -62,14 +91,19 @@ class Deployed(nn.Module):
         self.__dict__["_kernel"].refresh(self._read())
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        if self._read is not None and not self.disabled and self._applies(args, kwargs):
+        why_not = self._why_not(args, kwargs)
+        if not why_not and self._read is not None:
             kernel: Binding = self.__dict__["_kernel"]
             try:
                 kernel.refresh(self._read())
                 with torch.no_grad():
-                    return kernel.module(*args, **kwargs)
+                    result = kernel.module(*args, **kwargs)
+                self.answered.count("")
+                return result
             except KernelwrightError as error:
                 self.disable(str(error))
+                why_not = _DISABLED
+        self.answered.count(why_not)
         return self.__dict__["original"](*args, **kwargs)
 
     def train(self, mode: bool = True) -> "Deployed":
@@ -97,13 +131,18 @@ class Deployed(nn.Module):
             stacklevel=3,
         )
 
-    def _applies(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    def _why_not(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """Why the kernel may not answer this call; empty where it may."""
+        if self.disabled or self._read is None:
+            return _DISABLED
         training = self.problem.numerics.training
-        if any([module.training is not training for module in self._slots.modules]) or not self._slots.intact():
-            return False
+        if any([module.training is not training for module in self._slots.modules]):
+            return f"the kernel was proven in {'train' if training else 'eval'} mode"
+        if not self._slots.intact():
+            return "a submodule was replaced, or has hooks or parametrizations"
         leaves = self._contract.leaves(args, kwargs)
         if leaves is None:
-            return False
+            return "outside the contract: other shapes, dtypes, device, arguments or autocast, or traced"
         if torch.is_grad_enabled() and self._wants_gradients(leaves):
             if not self._said_gradients:
                 self._said_gradients = True
@@ -113,8 +152,8 @@ class Deployed(nn.Module):
                     RuntimeWarning,
                     stacklevel=4,
                 )
-            return False
-        return True
+            return "gradients are enabled"
+        return ""
 
     def _wants_gradients(self, leaves: list[torch.Tensor]) -> bool:
         original: nn.Module = self.__dict__["original"]
@@ -132,4 +171,4 @@ class Deployed(nn.Module):
         return drop_in, (self.__dict__["original"], self.problem, self.entry)
 
     def extra_repr(self) -> str:
-        return f"{self.entry.candidate.title} for {self.problem.name}"
+        return f"{self.entry.candidate.title} for {self.problem.name}: {self.answered}"
