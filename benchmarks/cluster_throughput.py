@@ -2,12 +2,12 @@
 
     python benchmarks/cluster_throughput.py [--count 12] [--rounds 3] [--json FILE]
 
-Many cheap candidates are handed in at once, through the search's own docket: a third does not compile, a third gives
-wrong values, a third is right and quick. Each turn has texts of its own, so that nothing comes from a cache. Timed is
-from the first candidate handed in to the last verdict. What comes before (opening the court, judging eager) is told
-apart: it is paid once a search, as is a first turn of three candidates, which is not counted. Both executors take turns;
-the cluster is one node of this machine with all its cores and one device. Ratios are of neighbouring turns; above 1 the
-cluster is faster.
+Many cheap candidates are handed in at once, through the search's own docket: a third does not compile, a third
+gives wrong values, a third is right and quick. Each turn has texts of its own, so that nothing comes from a cache.
+Timed is from the first candidate handed in to the last verdict. What comes before (opening the court, judging
+eager) is told apart: it is paid once a search, as is a first turn of three candidates, which is not counted. Both
+executors take turns; the cluster is one node of this machine with all its cores and one device. Ratios are of
+neighbouring turns; above 1 the cluster is faster.
 """
 
 import argparse
