@@ -19,16 +19,17 @@ from kernelwright.graph.capturing import Capture
 from kernelwright.graph.kernel_call import KernelCall
 from kernelwright.graph.lower_attention import AttentionCall, attention_call
 from kernelwright.graph.lower_emit import Source, emitted, faked, row_major, word_of
-from kernelwright.graph.lower_filled import FilledCall, filled_calls
+from kernelwright.graph.lower_filled import FilledCall, Maker, Packing, filled_calls
 from kernelwright.graph.lower_groups import Group, groups_of
 from kernelwright.graph.lower_layout import memory_order
 from kernelwright.graph.lower_linear import LinearCall, linear_call
 from kernelwright.graph.lower_product import PRODUCTS
-from kernelwright.graph.lower_templates import FILLED
+from kernelwright.graph.lower_templates import CONVOLVED, FILLED
 from kernelwright.graph.node import erase_dead, is_contiguous, placeholders_of, tensor_of
 from kernelwright.loops import (
     LINEAR_TEMPLATE,
     Attention,
+    Convolution,
     Filled,
     Fusion,
     Linear,
@@ -39,6 +40,7 @@ from kernelwright.loops import (
     nest,
     packed_elements,
     print_attention,
+    print_convolution,
     print_cpp,
     print_filled,
     print_linear,
@@ -68,8 +70,14 @@ class Lowering:
     packed_weights: tuple[PackedWeight, ...] = ()
     """The kernels that pack their weights."""
 
-    filled: tuple[Filled, ...] = ()
+    filled: tuple[Filled | Convolution, ...] = ()
     """One for each kernel made from another template."""
+    packings: tuple[Filled, ...] = ()
+    """The kernels that pack their weights."""
+
+    @property
+    def convolutions(self) -> tuple[Convolution, ...]:
+        return tuple(kernel for kernel in self.filled if isinstance(kernel, Convolution))
 
     @property
     def multiplies(self) -> bool:
@@ -92,35 +100,40 @@ class Lowering:
         parts += [print_packed_weight(packed) for packed in self.packed_weights]
         parts += [attention_template()] if self.attentions else []
         parts += [print_attention(attention) for attention in self.attentions]
-        parts += [print_filled(filled) for filled in self.filled]
+        parts += [print_filled(filled) for filled in (*self.packings, *self.filled) if isinstance(filled, Filled)]
+        parts += [print_convolution(convolution) for convolution in self.convolutions]
         parts += [print_cpp(scheduled(nest(fusion), (plans or {}).get(fusion.name, chosen))) for fusion in self.fusions]
         return "\n".join(parts)
 
 
-def lower(capture: Capture, *, attention: bool = True, linear: bool = True) -> Lowering:
-    """Groups of the graph as kernels, with `attention` its attentions, with `linear` its linear maps and products.
+def lower(capture: Capture, *, attention: bool = True, linear: bool = True, convolution: bool = True) -> Lowering:
+    """Groups of the graph as kernels; the flags say whether attentions, linear maps and products, convolutions are too.
 
-    See the module.
+    See the module. Depthwise convolutions are in any case.
     """
     if capture.mutations:
         return Lowering(capture, ())
-    return _Lowerer(capture, attention, linear).lowered()
+    makers = (CONVOLVED if convolution else FILLED) | (PRODUCTS if linear else {})
+    return _Lowerer(capture, attention, linear, makers).lowered()
 
 
 class _Lowerer:
-    def __init__(self, capture: Capture, attention: bool, linear: bool) -> None:
+    def __init__(self, capture: Capture, attention: bool, linear: bool, makers: Mapping[Any, Maker]) -> None:
         self.capture = capture
         self.attention = attention
-        self.products = linear
+        self.maps = linear
+        self.makers = makers
         places = zip(placeholders_of(capture.graph.graph), capture.inputs, strict=True)
-        self.weights = {place for place, border in places if linear and border.role != "argument"}
+        self.weights = {place for place, border in places if border.role != "argument"}
         self.old = capture.graph.graph
         self.new = fx.Graph()
         self.env: dict[Node, Node] = {}
         self.fusions: dict[Fusion, str] = {}
         """Kernels by what they compute, nameless: equal layers of a model share theirs."""
         self.attentions: dict[Attention, str] = {}
-        self.filled: dict[Filled, str] = {}
+        self.filled: dict[Filled | Convolution, str] = {}
+        self.packings: dict[Filled, str] = {}
+        self.repacked: dict[Packing, Node] = {}
         self.linear: Linear | None = None
         self.packers: dict[PackedWeight, str] = {}
         self.packed: dict[tuple[Node, Node | None, int], Node] = {}
@@ -131,10 +144,10 @@ class _Lowerer:
     def lowered(self) -> Lowering:
         order = {node: place for place, node in enumerate(self.old.nodes)}
         group_of: dict[Node, Group] = {}
-        filled = filled_calls(self.old, FILLED | PRODUCTS if self.products else FILLED)
+        filled = filled_calls(self.old, self.makers)
         taken = {node for call in filled.values() for node in call.covers}
         folded = {node for node in order if is_prepared(node)}
-        self.weights |= folded if self.weights else set()
+        self.weights |= folded
         for group in groups_of(self.old, taken | folded):
             group_of |= dict.fromkeys(group.owned, group)
         for node in _sorted(order, group_of):
@@ -144,7 +157,7 @@ class _Lowerer:
             own = group is None and node not in folded
             attended = attention_call(node) if own and self.attention else None
             within = node in taken and node not in filled
-            mapped = linear_call(node, self.weights) if own and not within else None
+            mapped = linear_call(node, self.weights) if own and self.maps and not within else None
             if attended is not None:
                 self._attend(node, attended)
             elif mapped is not None:
@@ -161,7 +174,9 @@ class _Lowerer:
         attentions = tuple(replace(attention, name=name) for attention, name in self.attentions.items())
         templates = tuple(replace(kernel, name=name) for kernel, name in self.filled.items())
         packed = tuple(replace(packer, name=name) for packer, name in self.packers.items())
-        return Lowering(replace(self.capture, graph=module), fusions, attentions, self.linear, packed, templates)
+        packings = tuple(replace(packing, name=name) for packing, name in self.packings.items())
+        made = replace(self.capture, graph=module)
+        return Lowering(made, fusions, attentions, self.linear, packed, templates, packings)
 
     def _attend(self, node: Node, attended: AttentionCall) -> None:
         """An attention as one call."""
@@ -177,9 +192,11 @@ class _Lowerer:
     def _fill(self, node: Node, call: FilledCall) -> None:
         """A call of a template's kernel, and the values it gives."""
         if call.kernel not in self.filled:
-            self.filled[call.kernel] = self._unused(f"{word_of(node)}_{call.kernel.template}")
+            words = dict.fromkeys((word_of(node), call.kernel.template))
+            self.filled[call.kernel] = self._unused("_".join(words))
         made = [row_major(tensor_of(result), range(tensor_of(result).ndim)) for result in call.results]
-        arguments = (*(self._ready(source) for source in call.sources), *call.sizes)
+        packed = [self._repacked(call.packing)] if call.packing else []
+        arguments = (*(self._ready(source) for source in call.sources), *packed, *call.sizes)
         kernel = self._called(self.filled[call.kernel], arguments, made[0] if len(made) == 1 else tuple(made))
         self.env.update(zip(call.results, self._results(kernel, made), strict=True))
 
@@ -214,6 +231,18 @@ class _Lowerer:
             call.meta["val"] = faked(tensor_of(mapped.weight), lambda: torch.empty(elements))
             self.packed[key] = call
         return self.packed[key]
+
+    def _repacked(self, packing: Packing) -> Node:
+        """Weights in the order in which a template's kernel reads them, beforehand where nothing else changes them."""
+        if packing not in self.repacked:
+            if packing.kernel not in self.packings:
+                self.packings[packing.kernel] = self._unused(f"pack_{packing.kernel.template}")
+            target = KernelCall(self.packings[packing.kernel], prepared=packing.weight in self.weights)
+            given = self.env[packing.weight] if target.prepared else self._ready(Source(packing.weight, None))
+            call = self.new.call_function(target, (given,))
+            call.meta["val"] = faked(tensor_of(packing.weight), lambda: torch.empty(packing.elements))
+            self.repacked[packing] = call
+        return self.repacked[packing]
 
     def _called(self, name: str, arguments: tuple[Any, ...], value: Any) -> Node:
         with warnings.catch_warnings():  # of symbolic sizes among the arguments, which KernelCall allows

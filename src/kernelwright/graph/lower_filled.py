@@ -1,6 +1,6 @@
 """Operators that become kernels of hand-tuned templates: which nodes, and what their calls pass."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +12,24 @@ from kernelwright.graph.algebra.weights import is_prepared
 from kernelwright.graph.lower_emit import Source
 from kernelwright.graph.lower_rule import SCALARS
 from kernelwright.graph.node import expression, is_contiguous
-from kernelwright.loops import Filled, ScalarType, Size
+from kernelwright.loops import Convolution, Filled, ScalarType, Size
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Weights that a kernel reads in an order of its own: the kernel that packs them, without a name."""
+
+    kernel: Filled
+    weight: Node
+    elements: int
+    """Of the packed weights, float32."""
 
 
 @dataclass(frozen=True)
 class FilledCall:
     """A kernel without a name, and what its call passes after the results."""
 
-    kernel: Filled
+    kernel: Filled | Convolution
     sources: tuple[Source, ...]
     sizes: tuple[Any, ...]
     """SymInts."""
@@ -27,12 +37,14 @@ class FilledCall:
     """The nodes whose values the kernel writes, in its order: all that the graph needs of what it covers."""
     covers: tuple[Node, ...]
     """The operators that it does, first the one at whose place the call stands."""
+    packing: Packing | None = None
+    """What it reads after `sources`."""
 
 
 Maker = Callable[[Node], FilledCall | None]
 
 
-def filled_calls(graph: fx.Graph, makers: dict[Any, Maker]) -> dict[Node, FilledCall]:
+def filled_calls(graph: fx.Graph, makers: Mapping[Any, Maker]) -> dict[Node, FilledCall]:
     """The calls by the node at whose place each stands. Of two that cover a node the later one is made."""
     found: dict[Node, FilledCall] = {}
     covered: set[Node] = set()
@@ -42,7 +54,7 @@ def filled_calls(graph: fx.Graph, makers: dict[Any, Maker]) -> dict[Node, Filled
             continue
         call = make(node)
         if call is not None and covered.isdisjoint(call.covers):
-            found[node] = call
+            found[call.covers[0]] = call
             covered |= set(call.covers)
     return found
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kernelwright.graph.lower_convolution import CONVOLUTIONS
 from kernelwright.graph.lower_depthwise import DEPTHWISE
 from kernelwright.graph.lower_extreme import EXTREMES
 from kernelwright.graph.lower_filled import Maker
@@ -9,3 +10,7 @@ from kernelwright.graph.lower_pooling import POOLING
 from kernelwright.graph.lower_scan import SCANS
 
 FILLED: dict[Any, Maker] = POOLING | SCANS | EXTREMES | DEPTHWISE
+CONVOLVED: dict[Any, Maker] = FILLED | {
+    target: lambda node, make=make: DEPTHWISE[node.target](node) or make(node) for target, make in CONVOLUTIONS.items()
+}
+"""With convolutions other than depthwise ones."""

@@ -7,6 +7,14 @@ A `Fusion` (steps over one domain) becomes a plain nest by `nest`, a fast one by
 from kernelwright.loops.analysis import Kind, LoopPlan, ProgramPlan, analyse
 from kernelwright.loops.attention import LARGEST_HEAD, Attention, attention_template, print_attention
 from kernelwright.loops.columns import by_columns
+from kernelwright.loops.convolution import (
+    Convolution,
+    Read,
+    Window,
+    packed_convolution,
+    packed_weights,
+    print_convolution,
+)
 from kernelwright.loops.cpp import print_cpp
 from kernelwright.loops.device_text import DeviceProgram, Launch
 from kernelwright.loops.expressions import (
@@ -51,6 +59,7 @@ __all__ = [
     "Buffer",
     "Cast",
     "Constant",
+    "Convolution",
     "Declare",
     "DeviceProgram",
     "Expression",
@@ -75,6 +84,7 @@ __all__ = [
     "Plan",
     "Program",
     "ProgramPlan",
+    "Read",
     "Reduction",
     "Result",
     "ScalarType",
@@ -86,6 +96,7 @@ __all__ = [
     "UnsupportedError",
     "Update",
     "Variable",
+    "Window",
     "analyse",
     "attention_template",
     "by_columns",
@@ -95,10 +106,13 @@ __all__ = [
     "keep_row",
     "msl_template",
     "nest",
+    "packed_convolution",
     "packed_elements",
+    "packed_weights",
     "parallelise",
     "parse",
     "print_attention",
+    "print_convolution",
     "print_cpp",
     "print_filled",
     "print_function",

@@ -34,7 +34,7 @@ class _Variant:
     """A lowered graph and the plan of its kernels."""
 
     shape: str
-    """What distinguishes the graph: "causal", "library attention", "library linear", or nothing."""
+    """What distinguishes the graph: "causal", "library" attention, linear or convolution, or nothing."""
     plan: Plan
 
     @property
@@ -184,6 +184,8 @@ def _lowerings(brief: Brief) -> "tuple[dict[str, Lowering], set[str]]":
             found[f"{shape} library attention".strip()] = lower(rewriting.capture, attention=False)
         if own.multiplies:
             found[f"{shape} library linear".strip()] = lower(rewriting.capture, linear=False)
+        if own.convolutions:
+            found[f"{shape} library convolution".strip()] = lower(rewriting.capture, convolution=False)
         dropping |= set(found) - before if rewriting.drops_work else set()
     return {shape: lowering for shape, lowering in found.items() if lowering.names}, dropping
 
