@@ -102,7 +102,7 @@ def _pays(window: Window, rank: int, groups: int, inner: int, outer: int) -> boo
     if window.transposed:
         return max(window.stride) > 1
     if groups > 1:
-        return inner <= 16 and rank < 3
+        return 1 < inner <= 16 and rank < 3  # depthwise ones have a template that knows which to leave alone
     return rank == 1 or (rank == 3 and inner <= 8)
 
 
