@@ -40,6 +40,13 @@ def _relu(x: Expression) -> Expression:
     return _atleast(x, const(0, x.type))
 
 
+def _sign(x: Expression) -> Expression:
+    """0 at NaN too, as torch has it (NumPy's keeps NaN)."""
+    zero, one = const(0, x.type), const(1, x.type)
+    below = Select(apply(Op.LT, x, zero), const(-1, x.type), zero)
+    return Select(apply(Op.GT, x, zero), one, below)
+
+
 def _sigmoid(x: Expression) -> Expression:
     return apply(Op.SIGMOID, x)
 
@@ -332,7 +339,7 @@ ELEMENTWISE: dict[Any, Callable[[Node], Rule | None]] = {
     aten.ceil.default: _float_unary(Op.CEIL),
     aten.trunc.default: _float_unary(Op.TRUNC),
     aten.round.default: _float_unary(Op.ROUND),
-    aten.sign.default: _float_unary(Op.SIGN),
+    aten.sign.default: _with_numbers(_sign, ()),
     aten.isnan.default: _isnan,
     aten.reciprocal.default: _unary(lambda x: apply(Op.DIV, const(1, x.type), x)),
     aten.relu.default: _unary(_relu),
