@@ -134,6 +134,8 @@ def test_two_agents_at_once_from_a_task_to_a_best(call, place: Path, net: Path) 
     while servers(place / "home"):
         assert time.monotonic() < until, "a server ends once nobody asks"
         time.sleep(0.2)
+    again = agent("submit", task, str(place / "right.py"), "--as", "second", "--note", "a clone", "--wait", "0")
+    assert again["verdict"]["status"] == "PASSED" and not servers(place / "home"), "what is known needs no server"
 
 
 def call_json(call, *argv: str) -> dict:
@@ -146,7 +148,8 @@ def test_a_server_that_dies_is_followed_by_another(place: Path, net: Path) -> No
     task = agent("task", f"{net}:Net", "--target", "null", "--baselines", "eager")["task"]
     (place / "slow.py").write_text("import time\n\n\ntime.sleep(20)\n" + RIGHT)
     told = agent("submit", task, str(place / "right.py"), "--wait", "0")
-    assert told["status"] == "running" and told["asked_s"] >= 0
+    assert told["status"] == "running" and told["asked_s"] >= 0 and told["ahead"] == 0
+    assert agent("submit", task, str(place / "wrong.py"), "--wait", "0")["ahead"] == 1
     if not Path("/proc").is_dir():
         pytest.skip("servers are found through /proc")
     until = time.monotonic() + PATIENCE_S
@@ -184,6 +187,9 @@ def test_a_problem_that_cannot_be_judged_fails_its_jobs(place: Path, net: Path) 
 def test_bad_usage_is_one_sentence(call, place: Path, argv: list[str], sentence: str) -> None:
     code, out, err = call("agent", *[item.format(right=place / "right.py") for item in argv])
     assert code == 2 and sentence in err and out == "" and "Traceback" not in err
+    code, out, _ = call("agent", *[item.format(right=place / "right.py") for item in argv], "--json", "-")
+    told = json.loads(out)
+    assert code == 2 and told["status"] == "refused" and sentence in told["message"]
 
 
 def test_texts_become_a_candidate(place: Path, net: Path) -> None:
@@ -239,20 +245,33 @@ def test_what_was_judged_elsewhere_can_be_confirmed(place: Path, net: Path, monk
         assert brought == [candidate.title] and [item.id for item in writer.confirming] == [job.id]
 
 
-def test_a_speedup_is_over_the_fastest_baseline_also_one_that_was_timed_later() -> None:
+def _timed(name: str, median_us: float, *beside: Comparison) -> Entry:
     here = Environment(Facts("cpu", "cpu", "cpu"), system="", python="", torch="", threads=1)
+    candidate = Candidate(name, "torch@cpu", (SourceFile("model.py", name),), baseline=name != "me")
+    timing = Timing((median_us,) * 5, "slope")
+    verdict = Verdict(candidate.digest, "p", "torch@cpu", Status.PASSED, Stage.TIME, here, (), timing)
+    return Entry(candidate, replace(verdict, comparisons=beside))
 
-    def timed(name: str, median_us: float, *beside: Comparison) -> Entry:
-        candidate = Candidate(name, "torch@cpu", (SourceFile("model.py", name),), baseline=name != "me")
-        timing = Timing((median_us,) * 5, "slope")
-        verdict = Verdict(candidate.digest, "p", "torch@cpu", Status.PASSED, Stage.TIME, here, (), timing)
-        return Entry(candidate, replace(verdict, comparisons=beside))
 
-    eager, inductor = timed("eager", 40.0), timed("inductor", 8.0)
+def test_a_speedup_is_over_the_fastest_baseline_also_one_that_was_timed_later() -> None:
+    eager, inductor = _timed("eager", 40.0), _timed("inductor", 8.0)
     assert eager.verdict.timing is not None
-    mine = timed("me", 10.0, Comparison("eager", eager.candidate.digest, eager.verdict.timing, 4.0, 3.9, 4.1))
-    assert desk.entry_json(mine, [inductor, eager])["speedup"] == pytest.approx(0.8)
-    assert desk.entry_json(mine, [eager])["speedup"] == 4.0 and desk.entry_json(mine, [])["speedup"] is None
+    mine = _timed("me", 10.0, Comparison("eager", eager.candidate.digest, eager.verdict.timing, 4.0, 3.9, 4.1))
+    told = desk.entry_json(mine, [inductor, eager])
+    assert told["speedup"] == pytest.approx(0.8) and told["speedup_over"] == "inductor"
+    assert not told["timed_by_turns"] and not told["decided"]
+    told = desk.entry_json(mine, [eager])
+    assert told["speedup"] == 4.0 and told["timed_by_turns"] and told["decided"]
+    assert desk.entry_json(mine, [])["speedup"] is None
+
+
+def test_a_speedup_whose_interval_holds_one_is_not_decided() -> None:
+    eager = _timed("eager", 40.0)
+    assert eager.verdict.timing is not None
+    mine = _timed("me", 10.0, Comparison("eager", eager.candidate.digest, eager.verdict.timing, 2.7, 0.6, 10.0))
+    assert not desk.entry_json(mine, [eager])["decided"]
+    slower = _timed("me", 50.0, Comparison("eager", eager.candidate.digest, eager.verdict.timing, 0.8, 0.7, 0.9))
+    assert desk.entry_json(slower, [eager])["decided"]
 
 
 def test_the_task_is_served_until_the_confirmation_is_over(place: Path, net: Path, monkeypatch) -> None:

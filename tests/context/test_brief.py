@@ -126,7 +126,7 @@ def test_the_users_own_text_comes_first() -> None:
 
 def test_facts_of_a_busy_machine_bound_nothing() -> None:
     text = section(brief(PROBLEM, "cpu", replace(FACTS, disturbed=True)), "facts")
-    assert "several times too low" in text and "reading the arguments once" not in text
+    assert "speeds are left out" in text and "GB/s" not in text and "GFLOP" not in text
 
 
 def test_facts() -> None:

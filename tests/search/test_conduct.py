@@ -205,6 +205,32 @@ def test_without_an_accepted_reference_nobody_else_writes() -> None:
     assert "reference itself was not accepted" in outcome.reason and "element 3 is off" in outcome.reason
 
 
+class LimitedJudge(SayingJudge):
+    """Meets a limit of time with the first submission of each text that ends so."""
+
+    def submit(self, candidate: Candidate) -> Verdict:
+        verdict = super().submit(candidate)
+        text = candidate.sources[0].text
+        if "limit" in text and self.submitted.count(text) == 1:
+            return replace(verdict, status=Status.TIMEOUT, timing=None, comparisons=())
+        return verdict
+
+
+def test_a_reference_that_met_a_limit_of_time_is_tried_once_more() -> None:
+    judge = LimitedJudge()
+    outcome = hunt(eager("100 limit"), SayingWriter("a", "50"), judge=judge)
+    assert judge.submitted.count("100 limit") == 2
+    assert outcome.best and outcome.best.candidate.writer == "a"
+
+
+def test_a_candidate_that_met_a_limit_of_time_is_tried_again_when_brought_again() -> None:
+    judge = LimitedJudge()
+    stubborn = SayingWriter("a", "50 limit", "50 limit", "50 limit")
+    hunt(eager(), stubborn, judge=judge)
+    assert [verdict.status for verdict in stubborn.heard] == [Status.TIMEOUT, Status.PASSED, Status.PASSED]
+    assert judge.submitted.count("50 limit") == 2
+
+
 def test_attempts_are_counted_and_only_baseline_writers_bring_baselines() -> None:
     many = SayingWriter("a", *[str(90 - i) for i in range(9)])
     sly = SayingWriter("sly", "1", baseline=False)

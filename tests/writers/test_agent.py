@@ -1,6 +1,7 @@
 """What the agent's writer does with a job when the judge itself fails."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,26 @@ def test_a_job_is_answered_whatever_the_judge_raised(
         asyncio.run(AgentWriter(0.3, task=task).write(brief, FailingBench(error)))  # type: ignore[arg-type]
         ended = [store.job(job.id) for job in jobs]
     assert [(job.state, job.answer) for job in ended] == [(JobState.FAILED, told)] * 2
+
+
+def test_jobs_are_taken_as_long_as_the_search_is_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stock compiler may be timed for many minutes; who thinks that long between two attempts is answered all the
+    same."""
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
+    until = time.monotonic() + 1.0
+    brief = Brief(PROBLEM, "null", Facts("null", "x", "x"))
+    with TaskStore() as store:
+        task = store.open_task(PROBLEM, "null", [])
+        writer = AgentWriter(0.2, task=task, busy=lambda: time.monotonic() < until)
+
+        async def late() -> str:
+            await asyncio.sleep(0.6)
+            return store.ask(task, "submit", "me", [CANDIDATE]).id
+
+        async def both() -> str:
+            bench = FailingBench(SandboxError("reached"))
+            _, job = await asyncio.gather(writer.write(brief, bench), late())  # type: ignore[arg-type]
+            return job
+
+        assert store.job(asyncio.run(both())).answer == "reached"
+    assert time.monotonic() >= until

@@ -5,10 +5,12 @@ Exit codes: 0 done or passed (also when nothing beat the baseline), 1 judged and
 
 import atexit
 import contextlib
+import json
 import os
 import sys
 import threading
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, NoReturn
 
 import typer
@@ -75,21 +77,25 @@ def _leave(code: int) -> None:
 
 
 def _run(argv: Sequence[str] | None) -> NoReturn:
+    words = sys.argv[1:] if argv is None else list(argv)
     try:
-        app(args=None if argv is None else list(argv), prog_name="kernelwright")
+        app(args=words, prog_name="kernelwright")
     except (UsageError, MissingError) as error:
-        _fail(str(error), 2)
+        _fail(str(error), 2, words)
     except KernelwrightError as error:
-        _fail(f"{type(error).__name__}: {error}", 2)
+        _fail(f"{type(error).__name__}: {error}", 2, words)
     except KeyboardInterrupt:
-        _fail("interrupted", 130)
+        _fail("interrupted", 130, words)
     except BrokenPipeError:  # the reader of a pipe, as `head`, has left
         sys.stderr.close()
         sys.exit(0)
     sys.exit(0)
 
 
-def _fail(sentence: str, code: int) -> NoReturn:
+def _fail(sentence: str, code: int, words: Sequence[str]) -> NoReturn:
+    """Says it to people, and to a program that asked for JSON on stdout."""
+    if ("--json", "-") in pairwise(words) or "--json=-" in words:
+        print(json.dumps({"status": "refused", "message": sentence}))
     print(f"kernelwright: {sentence}", file=sys.stderr)
     sys.exit(code)
 

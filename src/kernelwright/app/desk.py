@@ -20,7 +20,19 @@ from typing import Any
 from kernelwright.app.judge import read_candidate
 from kernelwright.archive import Archive, open_archive
 from kernelwright.errors import KernelwrightError, UnknownNameError, UsageError
-from kernelwright.records import Candidate, Entry, Event, Outcome, Parent, Problem, Status, Verdict, Weight, strict
+from kernelwright.records import (
+    Candidate,
+    Entry,
+    Event,
+    EventKind,
+    Outcome,
+    Parent,
+    Problem,
+    Status,
+    Verdict,
+    Weight,
+    strict,
+)
 from kernelwright.report import verdict_json
 from kernelwright.search import select
 from kernelwright.writers.agent import AgentWriter
@@ -35,6 +47,8 @@ IDLE_S = 180.0
 SESSION_S = 12 * 3600.0
 LOOK_S = 0.2
 _LISTED = 12
+_LAST_BYTES = 2000
+_LONGEST_S = 1800.0
 
 
 class Desk:
@@ -130,7 +144,27 @@ class Desk:
     ) -> dict[str, Any]:
         """A job for the task's server: "submit" or "trial". See `result`."""
         task = self.store.task(task_name)
-        return self.result(self.store.ask(task, kind, agent, candidates).id, wait_s)
+        job = self.store.ask(task, kind, agent, candidates)
+        if kind == "submit" and (known := self._known(task, candidates[0])):
+            self.store.end(job, known.digest)
+        return self.result(job.id, wait_s)
+
+    def _known(self, task: Task, candidate: Candidate) -> Verdict | None:
+        """The verdict that stands already, so that no server need be asked."""
+        verdicts = [
+            verdict
+            for verdict in self.archive(task.archive).verdicts(problem=task.problem, target=task.device)
+            if verdict.candidate == candidate.digest
+        ]
+        if not verdicts:
+            return None
+        from kernelwright.judge import JUDGE_VERSION
+        from kernelwright.targets import environment
+
+        here = environment(task.device).digest
+        standing = [item for item in verdicts if item.judge == JUDGE_VERSION and item.environment.digest == here]
+        known = next(iter(select.counting(standing)), None)
+        return known if known and select.final(known) else None
 
     def confirm(self, task_name: str, wait_s: float = WAIT_S) -> dict[str, Any]:
         """A job that judges the best so far again, on fresh seeds. See `result`."""
@@ -156,9 +190,13 @@ class Desk:
         task = self.store.task(job.task)
         told: dict[str, Any] = {"job": job.id, "task": task.id, "kind": job.kind, "agent": job.agent}
         if not job.over:
+            log = self.store.folder / f"{task.id}.log"
             told["status"] = "running"
+            told["begun"] = job.state is JobState.RUNNING
+            told["ahead"] = self.store.ahead(job)
             told["asked_s"] = round(time.time() - job.asked_at, 1)
-            told["log"] = str(self.store.folder / f"{task.id}.log")
+            told["last"] = _last_line(log)
+            told["log"] = str(log)
             return told
         if job.state is JobState.FAILED:
             return told | {"status": "failed", "message": job.answer}
@@ -187,7 +225,9 @@ class Desk:
     def _entry_json(self, task: Task, entry: Entry) -> dict[str, Any]:
         """`entry_json` beside all that is timed of the task's baselines, and which are not yet."""
         rivals = select.baselines(history(self.archive(task.archive), task.problem, task.device))
-        waiting = set(task.baselines) - {rival.candidate.writer for rival in rivals}
+        archive = self.archive(task.archive)
+        beside = {archive.candidate(item.candidate).writer for item in entry.verdict.comparisons}
+        waiting = set(task.baselines) - {rival.candidate.writer for rival in rivals} - beside
         return entry_json(entry, rivals) | {"baselines_not_timed": sorted(waiting) if entry.verdict.native else []}
 
     # ---- what is known -------------------------------------------------------------------------------------------
@@ -271,7 +311,7 @@ def start_server(store: TaskStore, task: Task) -> None:
     if lock is None:
         return
     try:
-        with (store.folder / f"{task.id}.log").open("w") as log:
+        with (store.folder / f"{task.id}.log").open("a") as log:
             serve_it = ["agent", "serve", task.id, "--lock", str(lock), "--idle", str(IDLE_S)]
             subprocess.Popen(
                 [sys.executable, "-P", "-m", "kernelwright.app.cli", *serve_it],
@@ -295,11 +335,12 @@ def serve(name: str, lock: int | None = None, idle_s: float = IDLE_S) -> str:
         os.set_inheritable(lock, False)
     with Desk() as desk, desk.store.serving(task := desk.store.task(name), lock):
         archive = desk.archive(task.archive)
-        writer = AgentWriter(idle_s, task=task)
+        watched = _Watched()
+        writer = AgentWriter(idle_s, task=task, busy=watched.busy)
         stock = [item for item in choose_writers(task.baselines) if item.baseline]
         best, reason = "", ""
         try:
-            outcome = _search(archive.problem(task.problem), task.device, [*stock, writer], archive)
+            outcome = _search(archive.problem(task.problem), task.device, [*stock, writer], archive, watched)
             best, reason = outcome.best.verdict.digest if outcome.best else "", outcome.reason
         except Exception as error:  # whoever waits is told, whatever it was
             reason = str(error) if isinstance(error, KernelwrightError) else f"{type(error).__name__}: {error}"
@@ -311,7 +352,7 @@ def serve(name: str, lock: int | None = None, idle_s: float = IDLE_S) -> str:
     return reason
 
 
-def _search(problem: Problem, device: str, writers: Sequence[Any], archive: Archive) -> Outcome:
+def _search(problem: Problem, device: str, writers: Sequence[Any], archive: Archive, watched: "_Watched") -> Outcome:
     from kernelwright.judge import JUDGE_VERSION, Judge
     from kernelwright.search.bench import Court
     from kernelwright.search.conduct import Plan, conduct
@@ -319,12 +360,38 @@ def _search(problem: Problem, device: str, writers: Sequence[Any], archive: Arch
 
     plan = Plan(problem, device, tuple(writers), SESSION_S, attempts=1_000_000)
     with Judge(problem, device) as judge:
-        return conduct(plan, Court(judge, environment(device), JUDGE_VERSION), archive, _log)
+        return conduct(plan, Court(judge, environment(device), JUDGE_VERSION), archive, watched)
 
 
-def _log(event: Event, _: Entry | None) -> None:
-    """To the file that a running job's answer names."""
-    print(f"{event.at_s:7.1f} s  {event.kind.value}  {event.writer}  {event.message}".rstrip(), flush=True)
+class _Watched:
+    """Writes what happens to the file that a running job's answer names, and knows what is before the judge."""
+
+    def __init__(self) -> None:
+        self._judging: set[str] = set()
+        self._heard = time.monotonic()
+
+    def busy(self) -> bool:
+        """Whether the judge is at work. One of whom nothing is heard for so long has failed."""
+        return bool(self._judging) and time.monotonic() - self._heard < _LONGEST_S
+
+    def __call__(self, event: Event, _: Entry | None) -> None:
+        self._heard = time.monotonic()
+        if event.kind is EventKind.SUBMITTED:
+            self._judging.add(event.candidate)
+        elif event.kind is EventKind.JUDGED:
+            self._judging.discard(event.candidate)
+        print(f"{event.at_s:7.1f} s  {event.kind.value}  {event.writer}  {event.message}".rstrip(), flush=True)
+
+
+def _last_line(log: Path) -> str:
+    """Of the server's log: what the judge was last told to do, or has done."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _LAST_BYTES))
+            lines = file.read().decode(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return " ".join(lines[-1].split()) if lines else ""
 
 
 # ---- documents -----------------------------------------------------------------------------------------------------
@@ -344,7 +411,8 @@ def facts(device: str) -> Any:
 
 def entry_json(entry: Entry, rivals: Sequence[Entry]) -> dict[str, Any]:
     """A verdict as an agent needs it: what failed, what was noted, times. Samples and satisfied checks are left out.
-    The speedup is over the fastest of the baselines `rivals`, also where that was timed later."""
+    The speedup is over the fastest of the baselines `rivals`, also where that was timed later, and undecided where 1
+    lies in its interval."""
     candidate, verdict = entry.candidate, entry.verdict
     told = verdict_json(verdict)
     if told["timing"]:
@@ -361,7 +429,8 @@ def entry_json(entry: Entry, rivals: Sequence[Entry]) -> dict[str, Any]:
             "label": candidate.label,
             "target": candidate.target,
             "reason": verdict.reason,
-            "speedup": _speedup(entry, rivals),
+            "note": candidate.note,
+            **_speedup(entry, rivals),
             "checks_passed": sum(finding.ok for finding in verdict.findings),
             "native": verdict.native,
             **told,
@@ -369,8 +438,19 @@ def entry_json(entry: Entry, rivals: Sequence[Entry]) -> dict[str, Any]:
     )
 
 
-def _speedup(entry: Entry, rivals: Sequence[Entry]) -> float | None:
-    return select.lead(entry.verdict, rivals)[0] if entry.verdict.timing and rivals else None
+def _speedup(entry: Entry, rivals: Sequence[Entry]) -> dict[str, Any]:
+    """Over the fastest baseline: which that is, and whether the two were timed by turns."""
+    if not entry.verdict.timing or not rivals:
+        return {"speedup": None, "speedup_over": None, "timed_by_turns": None, "decided": None}
+    over = min(rivals, key=lambda rival: select.lead(entry.verdict, [rival]))
+    speedup, low = select.lead(entry.verdict, [over])
+    beside = next((item for item in entry.verdict.comparisons if item.candidate == over.candidate.digest), None)
+    return {
+        "speedup": speedup,
+        "speedup_over": over.candidate.title,
+        "timed_by_turns": beside is not None,
+        "decided": low > 1 or (beside is not None and beside.high < 1),
+    }
 
 
 def _line(entry: Entry, rivals: Sequence[Entry]) -> dict[str, Any]:
@@ -382,7 +462,7 @@ def _line(entry: Entry, rivals: Sequence[Entry]) -> dict[str, Any]:
         "status": verdict.status.value,
         "confirmed": verdict.confirmed,
         "median_us": None if verdict.timing is None else verdict.timing.median_us,
-        "speedup": _speedup(entry, rivals),
+        **_speedup(entry, rivals),
         "reason": verdict.reason,
     }
 

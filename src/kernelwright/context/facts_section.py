@@ -16,14 +16,14 @@ class FactsSection:
         if facts.features:
             lines.append(f"- features: {' '.join(facts.features)}")
         if facts.memory_bytes:
-            lines.append(f"- memory: {_bytes(facts.memory_bytes)}{_speed(facts.bandwidth_gbs)}")
+            lines.append(f"- memory: {_bytes(facts.memory_bytes)}{_speed(facts, facts.bandwidth_gbs)}")
         for level, size in enumerate(facts.cache_bytes):
             speed = facts.cache_bandwidth_gbs[level] if level < len(facts.cache_bandwidth_gbs) else 0.0
-            lines.append(f"- L{level + 1} data cache: {_bytes(size)}{_speed(speed)}")
-        lines += [f"- peak {dtype}: {gflops:.0f} GFLOP/s" for dtype, gflops in facts.peak_gflops]
+            lines.append(f"- L{level + 1} data cache: {_bytes(size)}{_speed(facts, speed)}")
         if facts.disturbed:
-            lines.append("- other work ran while this was measured: speeds may be several times too low")
+            lines.append("- speeds are left out: other work ran while they were measured")
         else:
+            lines += [f"- peak {dtype}: {gflops:.0f} GFLOP/s" for dtype, gflops in facts.peak_gflops]
             lines += _bound(brief, facts)
         return Section(self.name, "Machine", "\n".join(lines)[: self.limit])
 
@@ -55,5 +55,5 @@ def _bytes(count: int) -> str:
     return f"{count / 1024:.3g} kB"
 
 
-def _speed(gbs: float) -> str:
-    return f", {gbs:.3g} GB/s" if gbs else ""
+def _speed(facts: Facts, gbs: float) -> str:
+    return f", {gbs:.3g} GB/s" if gbs and not facts.disturbed else ""

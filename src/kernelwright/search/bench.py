@@ -65,20 +65,23 @@ class Docket:
         return tuple(future for future in self._pending.values() if not future.done())
 
     def answer(self, candidate: Candidate) -> Verdict | None:
-        """The verdict that stands already, in this run or an earlier one. Baselines are always timed anew."""
+        """The verdict that stands already, in this run or an earlier one. Baselines are always timed anew, and what met
+        a limit of time is tried again when it is brought again."""
         here = self.journal.entry(candidate.digest)
         if here:
-            return here.verdict
+            return here.verdict if select.final(here.verdict) else None
         if candidate.baseline:
             return None
         verdict = self.journal.known(candidate, self._court.environment.digest, self._court.version)
-        if verdict:
-            self.journal.judged(candidate, verdict, EventKind.REUSED)
+        if verdict is None or not select.final(verdict):
+            return None
+        self.journal.judged(candidate, verdict, EventKind.REUSED)
         return verdict
 
     def submit(self, candidate: Candidate) -> Future[Verdict]:
         """Hands the candidate to the judge, unless it is there already."""
-        if candidate.digest not in self._pending:
+        before = self._pending.get(candidate.digest)
+        if before is None or _met_a_limit(before):
             self.journal.submitted(candidate)
             threads = self._stock if candidate.baseline else self._threads
             self._pending[candidate.digest] = threads.submit(self._decide, candidate)
@@ -109,6 +112,11 @@ class Docket:
         trials = self._judge.trial(candidates, case)
         self.journal.tried(candidates, trials)
         return trials
+
+
+def _met_a_limit(before: Future[Verdict]) -> bool:
+    ended = before.done() and not before.cancelled() and before.exception() is None
+    return ended and not select.final(before.result())
 
 
 class WriterBench:

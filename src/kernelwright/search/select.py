@@ -27,6 +27,11 @@ def counting(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     return tuple(found.values())
 
 
+def final(verdict: Verdict) -> bool:
+    """Whether it need not be asked for again. A limit of time says little of a candidate that met a busy machine."""
+    return verdict.status is not Status.TIMEOUT
+
+
 def parents(entries: Iterable[Entry], limit: int = 6) -> tuple[Parent, ...]:
     """What a writer learns from: the fastest that passed, then the newest that failed; at most `limit`.
 

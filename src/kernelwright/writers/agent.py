@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
@@ -25,10 +26,18 @@ class AgentWriter:
     attempts = 1_000_000
     """Many agents, each as often as it likes."""
 
-    def __init__(self, idle_s: float = 0.0, *, task: Task | None = None, archive: Path | None = None) -> None:
+    def __init__(
+        self,
+        idle_s: float = 0.0,
+        *,
+        task: Task | None = None,
+        archive: Path | None = None,
+        busy: Callable[[], bool] = lambda: False,
+    ) -> None:
         """`idle_s`: how long it waits for another job; 0 is for listing only. `task`: one that this process serves
-        already, and beyond the writing; None opens and serves the brief's own, with its problem in `archive`."""
-        self._idle_s, self._task, self._archive = idle_s, task, archive
+        already, and beyond the writing; None opens and serves the brief's own, with its problem in `archive`. `busy`:
+        whether the search is at work for others, which it would be without agents too: it waits for that."""
+        self._idle_s, self._task, self._archive, self._busy = idle_s, task, archive, busy
         self.confirming: list[Job] = []
         """Jobs that asked for the end of the search, which confirms. Whoever made the writer answers them."""
         self.served = False
@@ -60,7 +69,7 @@ class AgentWriter:
                     under_way |= {asyncio.create_task(_again(candidate, bench)) for candidate in job.candidates}
                 else:
                     under_way.add(asyncio.create_task(_bring(job, store, bench)))
-                if under_way or job:
+                if under_way or job or self._busy():
                     heard = time.monotonic()
                 under_way = {one for one in under_way if not one.done()}
             await asyncio.gather(*under_way)

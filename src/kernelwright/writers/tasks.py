@@ -160,6 +160,15 @@ class TaskStore:
         """Those of a task, oldest first."""
         return tuple(_job(row) for row in self._rows.execute("SELECT * FROM job WHERE task=? ORDER BY seq", (task.id,)))
 
+    def ahead(self, job: Job) -> int:
+        """How many jobs of its task were handed in before it and are not over."""
+        (count,) = self._rows.execute(
+            "SELECT count(*) FROM job WHERE task=? AND state IN ('waiting', 'running') AND "
+            "seq<(SELECT seq FROM job WHERE id=?)",
+            (job.task, job.id),
+        ).fetchone()
+        return int(count)
+
     def take(self, task: Task) -> Job | None:
         """The next job that waits, which is running from now on."""
         row = self._rows.execute(
