@@ -155,6 +155,14 @@ def test_a_file_that_fails_to_import_is_tried_again() -> None:
             load_candidate(bad, [])
 
 
+def test_where_a_cache_lies_is_no_part_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch sets such a name once its compiler was used: what was judged before would be judged again."""
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    before = environment("null").digest
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/somewhere")
+    assert environment("null").digest == before
+
+
 def test_environment_names_what_a_time_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
     first = environment("null")

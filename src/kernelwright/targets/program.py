@@ -152,7 +152,9 @@ def environment(device: str) -> Environment:
     """Everything of this process and machine that a timing on `device` depends on."""
     import torch
 
-    settings = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
+    # Where something is kept changes no time, and torch itself sets such names once its compiler was used.
+    steering = (name for name in os.environ if name.startswith(_SETTINGS) and not name.endswith("_DIR"))
+    settings = {name: os.environ[name] for name in steering}
     settings["cpu_capability"] = torch.backends.cpu.get_cpu_capability()
     return Environment(
         facts=_of(device)[0]().facts(),
