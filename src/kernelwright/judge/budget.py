@@ -40,6 +40,8 @@ LANES = 256.0
 WOBBLE = 2.0**-24
 """Half a unit in the last place of float32, which is what one rounding costs at most."""
 _ROW = 64
+_SLICE = 1 << 16
+"""Elements for which allowances are worked out at once."""
 # Beyond this many times the row's median an error is an outlier, a flipped decision say, and must not widen the row.
 _OUTLIER = 32.0
 _TF32_EPS = 2.0**-10
@@ -134,6 +136,33 @@ def allowance(
         same = (value == moved) & (value == own)
         open_ended = torch.full(value.shape, math.inf, dtype=torch.float32)
         return Allowance(value, own, torch.where(same, torch.zeros_like(open_ended), open_ended))
+    rows = row_length(value.shape)
+    length = max(1, _SLICE // rows) * rows
+    held, allowed = (
+        torch.empty_like(value).reshape(-1),
+        torch.empty(value.numel(), dtype=torch.float32, device=value.device),
+    )
+    flat = [tensor.reshape(-1) for tensor in (value, moved, own)]
+    kinks = None if kink is None else kink.reshape(-1)
+    order = min(reduction_length, _ALIKE) / 2 if alike else min(math.sqrt(reduction_length), LANES)
+    for start in range(0, value.numel(), length):  # by rows, so that what lies between stays in the caches
+        part = slice(start, start + length)
+        held[part], allowed[part] = _granted(
+            *(tensor[part] for tensor in flat), None if kinks is None else kinks[part], rows, order, tf32
+        )
+    return Allowance(held.reshape(value.shape), own, allowed.reshape(value.shape))
+
+
+def _granted(
+    value: torch.Tensor,
+    moved: torch.Tensor,
+    own: torch.Tensor,
+    kink: torch.Tensor | None,
+    rows: int,
+    order: float,
+    tf32: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of whole rows, all flat: what is right, and what it is granted."""
     # What the oracle holds may lie beyond the dtype; there the right answer is infinite.
     limit = torch.finfo(own.dtype)
     value = torch.where(value.abs() > limit.max, value.sign() * math.inf, value)
@@ -141,19 +170,15 @@ def allowance(
     if kink is not None:
         error = torch.maximum(error, kink)
     error = torch.where(torch.isfinite(error), error, 0.0)
-    rows = row_length(value.shape)
     by_row = error.reshape(-1, rows)
     some = torch.where(by_row > 0, by_row, math.nan)
     cut = torch.nanmedian(some, dim=1, keepdim=True).values.mul_(_OUTLIER)
     typical = _root_mean_square(torch.minimum(some, cut))
-
     narrow = limit.eps > torch.finfo(torch.float32).eps
     eps = _TF32_EPS if tf32 else min(limit.eps, torch.finfo(torch.float32).eps)
-    order = min(reduction_length, _ALIKE) / 2 if alike else min(math.sqrt(reduction_length), LANES)
-    allowed = FACTOR * (by_row + typical) + (eps * (ULPS + order) + limit.eps * narrow) * reach(value).reshape(-1, rows)
-    allowed = allowed.reshape(value.shape)
-    allowed = allowed + limit.tiny
-    return Allowance(value, own, allowed.clamp(max=torch.finfo(torch.float32).max).to(torch.float32))
+    reached = reach(value.reshape(-1, rows))
+    allowed = FACTOR * (by_row + typical) + (eps * (ULPS + order) + limit.eps * narrow) * reached + limit.tiny
+    return value, allowed.clamp(max=torch.finfo(torch.float32).max).to(torch.float32).reshape(-1)
 
 
 def reach(value: torch.Tensor) -> torch.Tensor:
