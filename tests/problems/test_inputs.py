@@ -40,10 +40,10 @@ def test_golden_values() -> None:
     assert (c.tolist(), d.tolist()) == (GOLDEN_C, GOLDEN_D)
 
 
-GOLDEN_A = [-0.413897812, -0.113680199, -0.247333586]
-GOLDEN_B = [-0.945095539, -0.480395794, -0.554410934]
-GOLDEN_C = [90, 55, 24, 3]
-GOLDEN_D = [False, False, False]
+GOLDEN_A = [-0.160696164, 0.897444665, -1.238392711]
+GOLDEN_B = [-0.572613001, -0.849697709, -0.428126454]
+GOLDEN_C = [70, 30, 13, 35]
+GOLDEN_D = [True, False, False]
 
 
 @pytest.mark.parametrize(
