@@ -142,14 +142,13 @@ def allowance(
         torch.empty_like(value).reshape(-1),
         torch.empty(value.numel(), dtype=torch.float32, device=value.device),
     )
-    flat = [tensor.reshape(-1) for tensor in (value, moved, own)]
+    values, shaken, mine = value.reshape(-1), moved.reshape(-1), own.reshape(-1)
     kinks = None if kink is None else kink.reshape(-1)
     order = min(reduction_length, _ALIKE) / 2 if alike else min(math.sqrt(reduction_length), LANES)
     for start in range(0, value.numel(), length):  # by rows, so that what lies between stays in the caches
         part = slice(start, start + length)
-        held[part], allowed[part] = _granted(
-            *(tensor[part] for tensor in flat), None if kinks is None else kinks[part], rows, order, tf32
-        )
+        near = None if kinks is None else kinks[part]
+        held[part], allowed[part] = _granted(values[part], shaken[part], mine[part], near, rows, order, tf32)
     return Allowance(held.reshape(value.shape), own, allowed.reshape(value.shape))
 
 
