@@ -35,9 +35,14 @@ def _apart(mine: "Tensor | None", theirs: "Tensor | None") -> float:
     if not numpy.array_equal(finite, numpy.isfinite(other)):
         return float("inf")
     one, other = one[finite], other[finite]
+    apart = _length(one - other)
+    return apart / max(_length(other), 1e-300) if apart else 0.0
+
+
+def _length(numbers: numpy.ndarray) -> float:
+    """Euclidean. Not by numpy.linalg.norm: that is a product of BLAS, whose threads spin on the child's processors."""
     with numpy.errstate(over="ignore"):
-        apart = numpy.linalg.norm(one - other)
-    return float(apart / max(float(numpy.linalg.norm(other)), 1e-300)) if apart else 0.0
+        return float(numpy.sqrt(numpy.sum(numpy.square(numpy.abs(numbers)))))
 
 
 def _array(tensor: "Tensor") -> numpy.ndarray:
