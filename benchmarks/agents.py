@@ -13,20 +13,28 @@ import json
 import subprocess
 from collections import defaultdict
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from kernelwright import problems
+from kernelwright.app.judge import read_candidate
 from kernelwright.archive import Archive
 from kernelwright.judge import JUDGE_VERSION
-from kernelwright.records import Candidate, Entry, Outcome, strict
+from kernelwright.records import Candidate, Entry, Outcome, Problem, strict
 from kernelwright.report.swarm import attempts_of, ledger, ledger_json, ledger_sentence
 from kernelwright.search import search, select
 from kernelwright.targets import environment
-from kernelwright.writers.replay import ReplayWriter, candidate_of
+from kernelwright.writers.replay import ReplayWriter
 
 SUITE = Path(__file__).parent / "suite"
 BUDGET_S = 600.0
+
+
+@cache
+def loaded(name: str) -> Problem:
+    """A problem of the suite."""
+    return problems.load(str(SUITE / f"{name}.py"))
 
 
 def handed_in(agents: dict[str, Path]) -> dict[tuple[str, str], list[Candidate]]:
@@ -35,7 +43,8 @@ def handed_in(agents: dict[str, Path]) -> dict[tuple[str, str], list[Candidate]]
     for agent, folder in agents.items():
         for place in sorted(folder.glob("*-*/[0-9]*/model.py")):
             problem, _, device = place.parent.parent.name.rpartition("-")
-            candidate = replace(candidate_of(place.parent, device, agent), note=f"attempt {place.parent.name}")
+            candidate = read_candidate(place, loaded(problem), device)
+            candidate = replace(candidate, writer=agent, label=place.parent.name, note=f"attempt {place.parent.name}")
             if candidate.digest not in {other.digest for other in found[problem, device]}:
                 found[problem, device].append(candidate)
     return dict(sorted(found.items()))
@@ -43,10 +52,9 @@ def handed_in(agents: dict[str, Path]) -> dict[tuple[str, str], list[Candidate]]
 
 def judged(name: str, device: str, candidates: list[Candidate], archive: Archive) -> Outcome:
     """All of them, beside eager and torch.compile; the best is confirmed."""
-    problem = problems.load(str(SUITE / f"{name}.py"))
     stock = ["eager", "inductor"] if device == "cpu" else ["eager"]
     return search(
-        problem, device, writers=[*stock, ReplayWriter(candidates)], budget_s=BUDGET_S, archive=archive, again=True
+        loaded(name), device, writers=[*stock, ReplayWriter(candidates)], budget_s=BUDGET_S, archive=archive, again=True
     )
 
 
