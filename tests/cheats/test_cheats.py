@@ -115,22 +115,6 @@ def test_an_honest_kernel_is_not(path: Path, dtype: str, judged: Judged) -> None
     assert verdict.timing is not None
 
 
-def test_a_result_reused_in_few_calls_is_found_beside_a_baseline() -> None:
-    """Of the calls whose results are copied, the one farthest from the baseline's is verified. Drawn calls alone found
-    three such candidates of 16."""
-    asked, careless = problem("gemm"), candidate(HERE / "exploits" / "memo_scaled.py")
-    text = careless.sources[0].text.replace("TOLERANCE = 0.3", "TOLERANCE = 0.065")
-    careful = Candidate("cheats", "torch@cpu", (SourceFile("model.py", text),))
-    eager = SourceFile("model.py", f"{asked.source}\nModelNew = Model\n")
-    baseline = Candidate("eager", "torch@cpu", (eager,), baseline=True)
-    with Judge(asked, "cpu", settings=Settings(session=SETTINGS.session), gate=Gate(None)) as judge:
-        assert judge.submit(baseline).status is Status.PASSED
-        judge.hold(baseline)
-        verdicts = [judge.submit(careful) for _ in range(4)]
-    found = [verdict for verdict in verdicts if verdict.status is Status.CHEATED]
-    assert len(found) >= 2 and {verdict.failed(Weight.GATE)[0].check for verdict in found} == {"timed_outputs"}
-
-
 def test_there_are_enough_of_both() -> None:
     assert len(EXPLOITS) >= 50 and len(HONEST) >= 60
 
