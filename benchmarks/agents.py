@@ -19,10 +19,11 @@ from typing import Any
 
 from kernelwright import problems
 from kernelwright.app.judge import read_candidate
+from kernelwright.app.report import attempts_in
 from kernelwright.archive import Archive
 from kernelwright.judge import JUDGE_VERSION
 from kernelwright.records import Candidate, Entry, Outcome, Problem, strict
-from kernelwright.report.swarm import attempts_of, ledger, ledger_json, ledger_sentence
+from kernelwright.report.swarm import ledger, ledger_json, ledger_sentence
 from kernelwright.search import search, select
 from kernelwright.targets import environment
 from kernelwright.writers.replay import ReplayWriter
@@ -105,18 +106,11 @@ def main() -> None:
             outcome = judged(name, device, candidates, archive)
             rows.append(row(name, outcome))
             print(f"{name} on {device}: {len(candidates)} candidates; {outcome.reason}", flush=True)
-    verdicts = archive.verdicts()
-    tasks = dict.fromkeys((verdict.problem, verdict.target.rpartition("@")[2]) for verdict in verdicts)
-    counting = [
-        verdict
-        for problem, device in tasks
-        for verdict in select.counting(archive.verdicts(problem=problem, target=device))
-    ]
-    texts = {verdict.candidate: archive.candidate(verdict.candidate) for verdict in verdicts}
+    ledgers = {}
     for device in ("cpu", "metal"):
-        there = [item for item in attempts_of(verdicts, counting, texts) if item.device == device]
-        print(f"{device}: {ledger_sentence(ledger(there))}")
-        for member in ledger(there).members:
+        ledgers[device] = ledger([attempt for attempt in attempts_in(archive) if attempt.device == device])
+        print(f"{device}: {ledger_sentence(ledgers[device])}")
+        for member in ledgers[device].members:
             print(f"  {member.name}: {member.problems} problems, {member.attempts} tries, {member.returned:.2f}x")
     if asked.json:
         commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
@@ -128,12 +122,7 @@ def main() -> None:
             "machine": here.facts.name,
             "threads": here.threads,
             "torch": here.torch,
-            "ledgers": {
-                device: ledger_json(
-                    ledger([item for item in attempts_of(verdicts, counting, texts) if item.device == device])
-                )
-                for device in ("cpu", "metal")
-            },
+            "ledgers": {device: ledger_json(found) for device, found in ledgers.items()},
             "tasks": rows,
         }
         asked.json.parent.mkdir(parents=True, exist_ok=True)

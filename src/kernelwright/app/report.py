@@ -1,7 +1,7 @@
 """`kernelwright report`: a past run as a page."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -9,6 +9,10 @@ from rich.console import Console
 from kernelwright.app import options
 from kernelwright.app.console import console_for, refuse_unwritable, write_json
 from kernelwright.errors import UsageError
+
+if TYPE_CHECKING:
+    from kernelwright.archive import Archive
+    from kernelwright.report.swarm import Attempt
 
 EXAMPLE = "Example: kernelwright report last --out report.html"
 
@@ -77,21 +81,28 @@ def _place(run: str) -> Path:
     return folder / f"{run}.html"
 
 
-def _show_swarm(console: Console, json_to: str | None, archive: Path | None) -> None:
-    from kernelwright.archive import open_archive
-    from kernelwright.report.swarm import attempts_of, ledger, ledger_json, ledger_sentence, ledger_table
+def attempts_in(store: "Archive") -> "tuple[Attempt, ...]":
+    """What people, agents and models wrote, of all that is archived."""
+    from kernelwright.report.swarm import attempts_of
     from kernelwright.search import select
 
+    verdicts = store.verdicts()
+    tasks = dict.fromkeys((verdict.problem, verdict.target) for verdict in verdicts)
+    counting = [
+        counts
+        for task in tasks
+        for counts in select.counting(item for item in verdicts if (item.problem, item.target) == task)
+    ]
+    candidates = {digest: store.candidate(digest) for digest in {verdict.candidate for verdict in verdicts}}
+    return attempts_of(verdicts, counting, candidates)
+
+
+def _show_swarm(console: Console, json_to: str | None, archive: Path | None) -> None:
+    from kernelwright.archive import open_archive
+    from kernelwright.report.swarm import ledger, ledger_json, ledger_sentence, ledger_table
+
     with open_archive(archive) as store:
-        verdicts = store.verdicts()
-        tasks = dict.fromkeys((verdict.problem, verdict.target) for verdict in verdicts)
-        counting = [
-            counts
-            for task in tasks
-            for counts in select.counting(item for item in verdicts if (item.problem, item.target) == task)
-        ]
-        candidates = {digest: store.candidate(digest) for digest in {verdict.candidate for verdict in verdicts}}
-        found = ledger(attempts_of(verdicts, counting, candidates), [call for _, call in store.calls()])
+        found = ledger(attempts_in(store), [call for _, call in store.calls()])
     console.print(ledger_table(found))
     console.print(ledger_sentence(found), soft_wrap=True)
     write_json(ledger_json(found), json_to)
