@@ -305,6 +305,40 @@ def test_any_round_may_be_looked_at() -> None:
     assert all(rounds.count(turn) > 15 for turn in range(8)), "each of 8 rounds about 37 times"
 
 
+class Disturbed(Scripted):
+    """Stands in line for a processor in the first window of every size of a round, as a child can bring about."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.batches: list[tuple[int, ...]] = []
+
+    def window(self, calls: Batch, expected: Expected, **more: Any) -> Window:
+        window = super().window(calls, expected, **more)
+        mine = tuple(int(calls.leaves(call)[0]) for call in range(len(calls)))
+        self.batches.append(mine if more.get("reveal") else ())
+        stale = more.get("keep") and self.stale(len([one for one in self.batches if one]))
+        results = tuple((leaf + 9,) for (leaf,) in window.results) if stale else window.results
+        odd = len([one for one in self.batches if one]) % 2 == 1
+        return replace(window, results=results, waited_us=1e6 if more.get("reveal") and odd else 0.0)
+
+    def stale(self, number: int) -> bool:
+        return number == 7
+
+
+def test_a_repeated_window_has_new_inputs() -> None:
+    """Who has itself disturbed would else know the inputs, and the right results, when it counts."""
+    mine = Disturbed(50)
+    time_turns([Scripted(50, baseline=True), mine], Inputs(), EXPECTED, rounds=8)
+    timed = [batch for batch in mine.batches if batch]
+    assert len(timed) == 16 and len({call for batch in timed for call in batch}) == sum(map(len, timed))
+
+
+def test_a_stale_call_is_found_where_every_window_is_repeated() -> None:
+    """The first try of each session is of the same calls, whatever became of it."""
+    turns = time_turns([Scripted(50, baseline=True), Disturbed(50)], Inputs(), EXPECTED, rounds=8, keep=1)[1]
+    assert any(kept.outputs[0] is not None and kept.outputs[0] != kept.leaves[0] + 1 for kept in turns.kept)
+
+
 def test_a_result_that_the_next_call_overwrites_is_kept_of_slow_calls_too() -> None:
     class Overwriting(Scripted):
         def window(self, calls: Batch, expected: Expected, **more: Any) -> Window:

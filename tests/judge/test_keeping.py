@@ -57,7 +57,9 @@ def test_one_stale_call_among_many_is_kept() -> None:
     keeping = Keeping(2)
     for turn in range(20):
         values = [turn * 10.0 + call + 1 for call in range(3)]
-        keeping.add(turn, window(values, stale=2 if turn == 7 else -1), window(values))
+        mine = window(values, stale=2 if turn == 7 else -1)
+        keeping.add(turn, mine)
+        keeping.compare(mine, window(values))
     wrong = [kept for kept in keeping.kept() if kept.outputs[0] != 2 * kept.leaves[0]]
     assert wrong and float(wrong[-1].leaves[0]) == 73.0
 
@@ -65,13 +67,14 @@ def test_one_stale_call_among_many_is_kept() -> None:
 def test_calls_that_the_trusted_session_did_not_reveal_are_not_compared() -> None:
     keeping = Keeping(1)
     values = [1.0, 2.0, 3.0]
-    keeping.add(0, window(values, stale=0), Seen(Given([]), [1, 2], window(values, at=1).results[:2]))
-    keeping.add(1, window(values), window(values, at=2))
+    keeping.add(0, window(values, stale=0))
+    keeping.compare(window(values, stale=0), Seen(Given([]), [1, 2], window(values, at=1).results[:2]))
+    keeping.compare(window(values), window(values, at=2))
     assert len(keeping.kept()) == 1, "what was drawn, and nothing that lies apart"
 
 
 def test_without_a_trusted_session_calls_are_drawn_alone() -> None:
     keeping = Keeping(2)
     for turn in range(9):
-        keeping.add(turn, window([float(turn)]), None)
+        keeping.add(turn, window([float(turn)]))
     assert len(keeping.kept()) == 2

@@ -200,7 +200,7 @@ def time_turns(
         spans = [(kind, inputs(count)) for kind, count in sizes.items()]
         order = list(enumerate(lanes))
         reveal = random.sample(range(size), copied)
-        seen: dict[int, Seen] = {}
+        first: dict[int, Seen] = {}
         for place, lane in order if turn % 2 == 0 else reversed(order):
             # The first window after another session's finds colder caches: it is the short one as often as the long.
             for kind, given in spans if turn % 4 < 2 or alone else reversed(spans):
@@ -209,17 +209,19 @@ def time_turns(
                 long = kind == "long"
                 # The others serve by their medians alone, which a disturbed one hardly moves.
                 wanted = reveal if long else []
-                measured = _measure(lane, given, expected, wanted, compared, repeats if long else 0)
-                if measured is None:
+                tries = _measure(lane, given, expected, wanted, compared, repeats if long else 0, inputs)
+                if not tries:
                     break
-                window, calls_seen = measured
+                window, calls_seen = min(tries, key=lambda item: _disturbance_us(item[0]) * _disturbed(item[0]))
                 lane.note(kind, window)
                 lane.disturbed += long and _disturbed(window)
                 if long and keep:
-                    seen[place] = Seen(given, calls_seen, window.results)
-        beside = next((seen[place] for place, lane in order if lane.trusted and place in seen), None)
-        for place, item in seen.items():
-            lanes[place].keeping.add(turn, item, None if lanes[place].trusted else beside)
+                    lane.keeping.add(turn, calls_seen)
+                    first[place] = tries[0][1]
+        beside = next((first[place] for place, lane in order if lane.trusted and place in first), None)
+        for place, item in first.items():
+            if beside is not None and not lanes[place].trusted:
+                lanes[place].keeping.compare(item, beside)
     if alone and keep and most > 1:
         given = inputs(2)
         for lane in lanes:
@@ -231,9 +233,8 @@ def time_turns(
 def _keep_first_of_two(lane: _Lane, given: Batch, expected: Expected) -> None:
     """Where each window is one call nobody would see that a result is overwritten by the next call, as one is that
     lives in a buffer of the module: the first of two results that are held together is verified too."""
-    measured = _measure(lane, given, expected, [0], 1, 0)
-    if measured is not None:
-        lane.keeping.also(Seen(given, measured[1], measured[0].results).keep(0))
+    for _, seen in _measure(lane, given, expected, [0], 1):
+        lane.keeping.also(seen.keep(0))
 
 
 def _settle() -> None:
@@ -325,29 +326,33 @@ def _choose_copied(calls: int, call_us: float, expected: Expected, timed: Timed)
 
 
 def _measure(
-    lane: _Lane, given: Batch, expected: Expected, reveal: list[int], keep: int, repeats: int
-) -> tuple[Window, list[int]] | None:
-    """A window of one session that nobody disturbed, else the least disturbed of a few, and whose results it revealed:
-    in a repeated one others than `reveal`, which the child knows by then. None once it has failed."""
-    if lane.failure is not None:
-        return None
-    best: tuple[Window, list[int]] | None = None
-    for attempt in range(repeats + 1):
+    lane: _Lane,
+    given: Batch,
+    expected: Expected,
+    reveal: list[int],
+    keep: int,
+    repeats: int = 0,
+    inputs: Callable[[int], Batch] | None = None,
+) -> list[tuple[Window, Seen]]:
+    """Windows of one session until nobody disturbed the last, `repeats` more at most, and what was seen of each; none
+    once it has failed. A repeated one has new `inputs` and reveals other calls: those of the last the child knows."""
+    tries: list[tuple[Window, Seen]] = []
+    while lane.failure is None and len(tries) <= repeats:
+        if tries:
+            lane.discarded += 1
+            given = inputs(len(given)) if inputs else given
+            reveal = random.sample(range(len(given)), len(reveal))
         window = lane.session.window(given, expected, reveal=reveal, keep=keep)
-        if window.failure is not None:
-            lane.failure = window.failure
-            return None
+        lane.failure = window.failure
+        if lane.failure is not None:
+            return []
         lane.unwritten += len(window.unwritten)
         lane.changed += len(window.changed)
         lane.guards &= window.guards
+        tries.append((window, Seen(given, reveal, window.results)))
         if not _disturbed(window):
-            return window, reveal
-        if best is None or _disturbance_us(window) < _disturbance_us(best[0]):
-            best = window, reveal
-        if attempt < repeats:
-            lane.discarded += 1
-            reveal = random.sample(range(len(given)), len(reveal))
-    return best
+            break
+    return tries
 
 
 def _disturbance_us(window: Window) -> float:

@@ -49,13 +49,14 @@ class Keeping:
         self._farthest: tuple[float, Kept | None] = (0.0, None)
         self._more: list[Kept] = []
 
-    def add(self, turn: int, seen: Seen, beside: Seen | None) -> None:
-        """Takes in round `turn`. `beside`: the trusted session's calls of it."""
+    def add(self, turn: int, seen: Seen) -> None:
+        """Takes in what round `turn` is timed by."""
         slot = self._slot(turn)
         if slot is not None:
             self._drawn[slot] = seen.keep(0)
-        if beside is None:
-            return
+
+    def compare(self, seen: Seen, beside: Seen) -> None:
+        """Looks at calls beside a trusted session's for the same inputs."""
         theirs = dict(zip(beside.calls, beside.results, strict=False))
         for place, (call, mine) in enumerate(zip(seen.calls, seen.results, strict=False)):
             far = distance(mine, theirs[call]) if call in theirs else 0.0
