@@ -143,10 +143,7 @@ class Judge:
 
     def submit(self, candidate: Candidate) -> Verdict:
         """Builds, screens, verifies and times `candidate` beside all held baselines."""
-        with self._lock:
-            self._turn += 1
-            turn = self._turn
-        pooled = self._pool.plan(turn)
+        pooled = self._pool.plan(self._next_turn())
         plan = (*pooled, *self._pool.fresh(self.settings.fresh_cases))
         chosen = self.settings
         extent = _Extent(chosen.rounds, chosen.kept_calls, chosen.window_us, chosen.submit_s, chosen.enough)
@@ -277,6 +274,16 @@ class Judge:
     @property
     def _timed(self) -> bool:
         return self.settings.time and self._native and self.device != "metal"  # the clock is for the CPU's memory
+
+    def _next_turn(self) -> int:
+        """Which of the pool's seeds a candidate meets: not those of the one before. Where one answer takes long, a
+        pool of them would use up a search's budget, and all meet the same hidden cases, beside those drawn anew."""
+        if not self._unsupported:
+            with self.gate.busy():
+                self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))
+        with self._lock:
+            self._turn += 1
+            return 0 if self._reference.slow else self._turn
 
     def _session(self, candidate: Candidate) -> Steps:
         kind: Callable[..., Steps] = NullSession if self.device == "null" else Session

@@ -5,7 +5,6 @@ Runs the user's own code, in the judge's process, never a candidate's.
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from kernelwright.judge import budget
 from kernelwright.judge.budget import Allowance, allowance, allowances
 from kernelwright.judge.cases import told
 from kernelwright.judge.device_arena import moved
+from kernelwright.judge.examination import examine
 from kernelwright.judge.oracle import Truth, ask, doubled, leaves_of, restart_noise
 from kernelwright.judge.patience import patience
 from kernelwright.judge.rows import Found, Pieces, in_rows
@@ -33,6 +33,7 @@ _KINK = 2.0**-14
 _LEAST_S = 20.0
 _SLOWER = 20.0
 """Inputs of other families may take so much longer than the reference's own; beyond, they say nothing."""
+_SLOW_S = 0.2
 _LIGHTEST = 64
 """What has inputs and results of less than this part of what is large is not asked what lies between them."""
 _MORE = 8
@@ -79,12 +80,18 @@ class Reference:
         self._module = placed(build_reference(problem, self._base), device)
         self._wide = doubled(self._module)
         self._loaded: tuple[str, int] = ("original", 0)
-        self._cache: OrderedDict[str, tuple[list[torch.Tensor], Answer | None]] = OrderedDict()
+        self._cache: dict[str, tuple[list[torch.Tensor], Answer | None]] = {}
         self._room, self._held = cache_bytes, 0
         self._pieces = pieces
         self._limit_s, self._took_s = limit_s, 0.0
         self.note = ""
         """Where an answer is not float64 throughout: what was done instead, and why."""
+
+    @property
+    def slow(self) -> bool:
+        """Whether an answer takes so long that a pool of them is worth as much as a candidate's other judging. Known
+        once a case of its own inputs was asked."""
+        return self._took_s > _SLOW_S
 
     @property
     def weightless(self) -> bool:
@@ -102,13 +109,30 @@ class Reference:
         with self._lock:
             found = self._cache.get(case.digest)
             if found is not None:
-                self._cache.move_to_end(case.digest)
                 return found
             leaves = [moved(leaf, self._device) for leaf in problems.arguments(self.problem, case)]
-            made = leaves, self._try(case, leaves)
+            made = leaves, self._laid_out(case, leaves, keep) or self._try(case, leaves)
             if keep and made[1] is not None:
                 self._keep(case.digest, made)
             return made
+
+    def _laid_out(self, case: Case, leaves: list[torch.Tensor], keep: bool) -> Answer | None:
+        """The answer for the same numbers in plain memory, where the reference says the same in this layout: what is
+        right does not depend on where numbers lie. None where it says something else or refuses."""
+        if case.layout == "contiguous":
+            return None
+        _, answer = self.ask(replace(case, layout="contiguous"), keep=keep)
+        if answer is None:
+            return None
+        try:
+            own = self.run(leaves)
+        except Exception:  # as the user's code may refuse a layout
+            return None
+        same = len(own) == len(answer.wanted) and all(
+            mine.shape == item.own.shape and mine.dtype == item.own.dtype and not examine(mine, item).wrong
+            for mine, item in zip(own, answer.wanted, strict=True)
+        )
+        return answer if same else None
 
     def answer(self, leaves: Sequence[torch.Tensor], case: Case) -> Answer:
         """The answer for these very inputs, under the weights of `case`. Raises what the reference raises."""
@@ -198,13 +222,12 @@ class Reference:
             return None
 
     def _keep(self, digest: str, made: tuple[list[torch.Tensor], Answer | None]) -> None:
+        """Where there is no room nothing older goes: candidates meet the pool's cases in one order, in which what was
+        dropped last would always be what is asked for next."""
         size = _size(made)
-        if size > self._room:
-            return
-        self._cache[digest] = made
-        self._held += size
-        while self._held > self._room:
-            self._held -= _size(self._cache.popitem(last=False)[1])
+        if self._held + size <= self._room:
+            self._cache[digest] = made
+            self._held += size
 
     def _load(self, case: Case) -> None:
         wanted = (case.weights, case.seed if case.weights != "original" else 0)

@@ -41,6 +41,10 @@ class Pieces:
     """After so long the rest of an answer's rows is no longer asked for."""
     fewest: int = 4
     """Pieces that are asked for in any case."""
+    worthwhile: int = 8
+    """Fewer pieces save little memory, and to show that they may be taken costs as much as the answer."""
+    few_bytes: int = 256 << 20
+    """As whole_bytes, where pieces would be few."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,8 @@ def in_rows(
     if count < 2 or not all(item.dim() and item.shape[0] == count and not item.is_complex() for item in own):
         return None
     each = max(1, pieces.piece_bytes * count // max(work_bytes, 1))
+    if count < each * pieces.worthwhile and work_bytes <= pieces.few_bytes:
+        return None
     split = next((split for split in _splits(leaves, count) if _independent(leaves, split, count, each, exact)), None)
     if split is None:
         return None
