@@ -1,6 +1,7 @@
 """What a reference would cost, found without allocating it: run on tensors that have shapes and no memory."""
 
 import logging
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,10 @@ _COPIES = 4
 once for the candidate, twice over for the oracle in float64."""
 _FLOPS_PER_MS, _BYTES_PER_MS, _OPERATOR_MS = 60e6, 6e6, 0.005
 """What two cores do in float32: products at 60 GFLOP/s, results written at 6 GB/s, and 5 us a call."""
+_COMPARED_PER_MS = 1e6
+"""Elements of windows that a pooling looks at."""
+_TRANSPOSED = 3
+"""How many times as long a product takes in a transposed convolution, or so: 1 to 8 were seen."""
 _CALLS = 10_000
 """Operators counted, about a second's worth: a recurrent net of many steps would take half a minute."""
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -47,8 +52,11 @@ class Footprint:
     moved_bytes: int
     """Of all tensors that the call makes, together with its inputs and weights."""
     flops: int
-    """Of matrix products, convolutions and attention, as torch counts them."""
+    """Of matrix products, convolutions and attention, as torch counts them; those of transposed convolutions as many
+    as take their time."""
     operators: int
+    compared: int = 0
+    """Elements that poolings look at: those of each result's window."""
 
     @property
     def needed_bytes(self) -> int:
@@ -58,7 +66,8 @@ class Footprint:
     @property
     def estimated_ms(self) -> float:
         """Of one call on a small CPU; good for a factor of two or three."""
-        return self.operators * _OPERATOR_MS + max(self.flops / _FLOPS_PER_MS, self.moved_bytes / _BYTES_PER_MS)
+        computing = self.flops / _FLOPS_PER_MS + self.compared / _COMPARED_PER_MS
+        return self.operators * _OPERATOR_MS + max(computing, self.moved_bytes / _BYTES_PER_MS)
 
 
 def footprint(problem: Problem) -> Footprint | None:
@@ -86,7 +95,8 @@ def footprint(problem: Problem) -> Footprint | None:
             return None
     inputs_bytes, weights_bytes = sum(map(_bytes, leaves)), sum(map(_bytes, state.values()))
     moved = inputs_bytes + weights_bytes + count.total_bytes
-    return Footprint(inputs_bytes, weights_bytes, count.largest_bytes, moved, flops.get_total_flops(), count.calls)
+    computed = flops.get_total_flops() + count.transposed_flops * (_TRANSPOSED - 1)
+    return Footprint(inputs_bytes, weights_bytes, count.largest_bytes, moved, computed, count.calls, count.compared)
 
 
 def _faked(module: ModuleType, mode: FakeTensorMode) -> tuple[nn.Module, dict[str, torch.Tensor]]:
@@ -149,6 +159,8 @@ class _Count(TorchDispatchMode):
         self.total_bytes = 0
         self.largest_bytes = 0
         self.calls = 0
+        self.compared = 0
+        self.transposed_flops = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -157,6 +169,12 @@ class _Count(TorchDispatchMode):
         if self.calls > _CALLS:
             raise _Enough
         result = func(*args, **(kwargs or {}))
+        name = func._schema.name.removeprefix("aten::")
+        if "pool" in name and "backward" not in name:
+            made = result[0] if isinstance(result, (list, tuple)) else result
+            self.compared += made.numel() * (math.prod(args[1]) if "adaptive" not in name else 1)
+        elif name == "convolution" and args[6]:
+            self.transposed_flops += 2 * args[0].numel() * args[1][0].numel()
         if not func.is_view:
             for tensor in result if isinstance(result, (list, tuple)) else [result]:
                 if isinstance(tensor, torch.Tensor):

@@ -67,7 +67,12 @@ class Stream:
     def permutation(self, count: int) -> np.ndarray:
         """int64: the numbers below `count` in random order."""
         keys = gather(self._long_words, count, np.uint64)
-        return np.argsort(keys, kind="stable")
+        # Keys that carry their places in their last bits are sorted, which is many times as fast as sorting places.
+        places = np.uint64((1 << max(count - 1, 0).bit_length()) - 1)
+        keys &= ~places
+        keys |= np.arange(count, dtype=np.uint64)
+        keys.sort()
+        return (keys & places).astype(np.int64)
 
     def _long_words(self, count: int, chunk: int = _CHUNK) -> Iterator[np.ndarray]:
         """`count` words of 64 bits as uint64 arrays of at most `chunk`."""
