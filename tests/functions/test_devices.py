@@ -41,6 +41,63 @@ def test_the_founding_function_on_metal() -> None:
         function(a, b, operator, res)
 
 
+@pytest.mark.parametrize("plan", ["plain", "segmented", "folded"])
+@pytest.mark.parametrize("length", [5, 20_000, 2_000_000])
+def test_plans_on_metal(plan: str, length: int) -> None:
+    a, b, operator, res = single(length)
+    a[3] = np.inf  # reaches just the places it must reach
+    constant = kw.constant(operator)
+    function = kw.njit(target="metal", plan=plan)(shuffle_mul)
+    if plan == "folded" and length == 5:
+        with pytest.raises(UsageError, match="there is no plan 'folded' for these arrays; there are plain, segmented"):
+            function(a, b, constant, res)
+        return
+    for scale in (1, 2):  # the second call finds all prepared
+        res[:] = np.nan
+        function(a * np.float32(scale), b, constant, res)
+        wanted = shuffled(a.astype(float) * scale, b.astype(float), operator)
+        np.testing.assert_array_equal(np.isfinite(res), np.isfinite(wanted))
+        finite = np.isfinite(wanted)
+        scale_of = max(1.0, float(abs(wanted[finite]).max(initial=0.0)))
+        np.testing.assert_allclose(res[finite], wanted[finite], rtol=1e-3, atol=3e-5 * scale_of)
+    (choice,) = function.plans.values()
+    assert choice.name == plan
+    with pytest.raises(IndexError, match="out of bounds for axis 0 of 'a'"):
+        function(a[: operator[:, 0].max()].copy(), b, constant, res)
+
+
+def test_a_plan_on_metal_is_chosen_by_measuring_and_goes_with_its_array() -> None:
+    a, b, operator, res = single(30_000)
+    function = kw.njit(target="metal", deterministic=True)(shuffle_mul)
+    constant = kw.constant(operator)
+    found = []
+    for _ in range(3):
+        function(a, b, constant, res)
+        found.append(res.copy())
+    np.testing.assert_allclose(res, shuffled(a, b, operator), rtol=1e-3, atol=1e-2)
+    assert all(np.array_equal(found[0], other) for other in found)
+    (choice,) = function.plans.values()
+    assert choice.name in ("segmented", "folded") and set(choice.shortest_us) == {"segmented", "folded"}
+    del constant
+    assert not function.plans
+
+
+def signed(a, b, rows, weights, out):
+    for n in range(rows.shape[0]):
+        out[rows[n, 1]] += weights[n] * a[rows[n, 0]] - b[rows[n, 0]]
+
+
+def test_a_plan_for_sums_that_are_no_products_on_metal() -> None:
+    random = np.random.default_rng(3)
+    rows = np.stack([random.integers(0, 9, 5000), random.integers(2, 12, 5000)], axis=1)
+    a, b, weights = (random.standard_normal(size).astype(np.float32) for size in (9, 9, 5000))
+    wanted = np.zeros(12)
+    signed(a.astype(float), b.astype(float), rows, weights, wanted)
+    function, out = kw.njit(target="metal", plan="segmented")(signed), np.zeros(12, np.float32)
+    function(a, b, kw.constant(rows), kw.constant(weights), out)
+    np.testing.assert_allclose(out, wanted, rtol=1e-3, atol=1e-3)
+
+
 def test_numbers_and_results_on_metal() -> None:
     x, y = np.arange(5, dtype=np.float32), np.ones(5, np.float32)
     kw.njit(target="metal")(axpy)(x, y, 0.5)

@@ -26,7 +26,7 @@ def forced(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         return {plan.name: float(plan.name != request.param) for plan in plans}
 
     monkeypatch.setattr(choosing, "_shortest_us", shortest)
-    monkeypatch.setattr(choosing, "_recall", lambda key: None)
+    monkeypatch.setattr(choosing, "recall", lambda key: None)
     return request.param
 
 

@@ -59,7 +59,7 @@ def run(library: Any, program: Program, device: loops.DeviceProgram, arguments: 
     ]
     scalars = [value for value in arguments if not isinstance(value, np.ndarray)]
     error, results = np.zeros(10, np.int32), np.zeros(max(1, len(program.result)), np.int64)
-    words = np.array(sizes or [0], np.int64)
+    words = np.array([*sizes, 1], np.int64)
     for launch in device.launches:
         threads = loops.turns(program, launch, *arguments)
         if threads:
@@ -118,7 +118,7 @@ def test_a_serial_function_is_a_thread_for_each_of_a_batch() -> None:
     rng = np.random.default_rng(0)
     coefficients, x = rng.random((4, 6), np.float32), rng.random((4, 30), np.float32)
     out, error, results = np.zeros((4, 30), np.float32), np.zeros(10, np.int32), np.zeros(4, np.int64)
-    sizes = np.array([6, 1, 6, 30, 1, 30, 30, 1, 30])
+    sizes = np.array([6, 1, 6, 30, 1, 30, 30, 1, 30, 4])
     library.kw_horner(coefficients, x, out, sizes, error, results, threads=4)
     wanted = np.stack([np.polyval(c[::-1], row) for c, row in zip(coefficients, x, strict=True)])
     np.testing.assert_allclose(out, wanted, rtol=1e-5)
@@ -131,7 +131,7 @@ def test_an_index_outside_is_told() -> None:
     arguments = arguments_of("spmv_coo")
     arguments[0][7] = 30
     error = np.zeros(10, np.int32)
-    sizes = np.array([200, 1, 0, 200, 1, 0, 200, 1, 0, 40, 1, 0, 30, 1, 0])
+    sizes = np.array([200, 1, 0, 200, 1, 0, 200, 1, 0, 40, 1, 0, 30, 1, 0, 1])
     library.kw_spmv_coo_1(*arguments, sizes, error, np.zeros(1, np.int64), threads=200)
     assert error[[0, 3, 4, 5]].tolist() == [1, 4, 0, 1]
     assert error[6:].view(np.int64).tolist() == [30, 30]
@@ -161,8 +161,12 @@ CUDA_WORDS = """
 #define __global__ __attribute__((global))
 #define __forceinline__ __attribute__((always_inline)) inline
 #define __noinline__ __attribute__((noinline))
+#define __shared__ __attribute__((shared))
+#define __align__(n) __attribute__((aligned(n)))
+#define __syncthreads() __nvvm_bar0()
 struct dim { unsigned x, y, z; };
-extern __device__ const dim blockIdx, blockDim, threadIdx;
+extern __device__ const dim blockIdx, blockDim, threadIdx, gridDim;
+__device__ void __nvvm_bar0();
 __device__ int atomicExch(int*, int);
 __device__ float atomicAdd(float*, float);
 __device__ double atomicAdd(double*, double);
@@ -182,6 +186,7 @@ F2(atan2) F2(pow) F2(fmod) F2(copysign)
 def test_cuda_compiles_to_ptx(tmp_path: Path) -> None:
     programs = [*(in_float64(name) for name in CASES), loops.parse(error_function, [ArrayType(F32, 1)], real=F32)]
     texts = [loops.print_program_cuda(program).text for program in programs]
+    texts += [loops.print_program_cuda(in_float64(name), batched=True).text for name in ("horner", "shuffle_mul")]
     flags = ["-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_80", "-nocudainc", "-nocudalib", "-std=c++17"]
     flags += ["-ffreestanding", "-nostdinc", "-O1", "-Wno-unknown-cuda-version", "-S", "-", "-o"]
     clang.run([*flags, str(tmp_path / "all.ptx")], tmp_path, "\n".join([CUDA_WORDS, loops.cuda_template(), *texts]))

@@ -1,4 +1,8 @@
-"""A function over a batch on a device: a thread for each item."""
+"""A function over a batch on a device: a thread for each item.
+
+Where the device's groups share memory that a launch chooses the size of, and an item's arrays are small, they lie there
+while the thread works: in the device's memory neighbours would read elements that are an item apart.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -7,15 +11,19 @@ from typing import Any
 import numpy as np
 
 from kernelwright import loops
-from kernelwright.functions.devices import Device, packed_strides
+from kernelwright.functions.devices import Device, bring_back, packed_strides
 from kernelwright.functions.failures import failing
 from kernelwright.functions.signatures import Types
 from kernelwright.loops import Argument, ArrayType, Buffer, Constant, Load, Program, ScalarType, Variable
 from kernelwright.loops.program import Assign
 
+_GROUP = 64
+_STAGED_BYTES = 100 << 10
+"""Of a group's memory: two groups for a processor of 200 KB or more."""
+
 
 class DeviceBatch:
-    """One program for one tuple of types. `cores`: how many axes of each array belong to an item."""
+    """One program for one tuple of types."""
 
     def __init__(
         self, function: Callable[..., Any], types: Types, results: Sequence[Any], device: str, boundscheck: bool
@@ -23,43 +31,54 @@ class DeviceBatch:
         real = ScalarType.FLOAT32 if device == "metal" else ScalarType.FLOAT64
         self.program = loops.parse(function, types, real=real)
         self.types, self.results = types, list(results) or [np.dtype(kind.value) for kind in self.program.result]
-        self._device = Device(device)
-        self._launches, self._library = self._device.compiled(_of_arrays(self.program), boundscheck, batched=True)
+        self.device = Device(device)
+        self._printed, self._library = self.device.compiled(_of_arrays(self.program), boundscheck, batched=True)
         self._fail = failing(self.program)
 
-    def run(self, inputs: Sequence[np.ndarray], results: Sequence[np.ndarray], shape: tuple[int, ...]) -> None:
-        """`inputs` may broadcast over `shape`, `results` have it in front; both are NumPy arrays."""
+    def run(self, inputs: Sequence[Any], results: Sequence[Any], shape: tuple[int, ...]) -> None:
+        """`inputs` may broadcast over `shape`, `results` have it in front; NumPy arrays, or tensors of the device."""
         count = int(np.prod(shape))
         if count == 0:
             return
         sizes: list[int] = []
         arrays: list[Any] = []
+        staged = 0
         for index, kind in enumerate(self.types):
             core, dtype = (kind.ndim, kind.dtype) if isinstance(kind, ArrayType) else (0, kind)
             given = inputs[index] if index < len(inputs) else results[index - len(inputs)]
-            inner = given.shape[given.ndim - core :] if core else ()
+            inner = tuple(given.shape[given.ndim - core :]) if core else ()
             once = index < len(inputs) and given.ndim == len(inner)
-            whole = given if once else np.broadcast_to(given, (*shape, *inner))
-            arrays.append(self._device.move(np.ascontiguousarray(whole, dtype.value)))
+            arrays.append(self.device.move(given if once else _whole(given, (*shape, *inner)), dtype.value))
             inner = inner or (1,)
-            sizes += [*inner, *packed_strides(inner), 0 if once else int(np.prod(inner))]
-        error = self._device.move(np.zeros(10, np.int32))
-        answers = self._device.move(np.zeros(max(1, len(self.program.result)) * count, np.int64))
-        words = self._device.move(np.array(sizes, np.int64))
-        (launch,) = self._launches
-        kernel = getattr(self._library, launch.kernel)
-        kernel(*arrays, words, error, answers, threads=count, group_size=min(64, count))
-        told = np.ascontiguousarray(self._device.host(error))
-        if told[5]:
-            self._fail(told.ctypes.data)
-        if self.program.result:
-            cells = self._device.host(answers)
-            for place, (result, kind) in enumerate(zip(results, self.program.result, strict=True)):
-                one = cells.reshape(count, -1)[:, place].copy().view(kind.value)[:: 8 // kind.bytes]
-                result[...] = one.reshape(shape)
-        else:
-            for result, array in zip(results, arrays[len(inputs) :], strict=True):
-                result[...] = self._device.host(array).reshape(result.shape)
+            each = 0 if once else int(np.prod(inner))
+            sizes += [*inner, *packed_strides(inner), each]
+            staged += -(-each * (_GROUP + 1) * dtype.bytes // 16) * 16
+        result = self.program.result
+        error = self.device.zeros(10, "int32")
+        answers = self.device.zeros(max(1, len(result) * count), "int64")
+        words = self.device.move(np.array([*sizes, count], np.int64))
+        (launch,) = self._printed.launches
+        name, options = launch.kernel, {"threads": (count,), "group_size": (min(_GROUP, count),)}
+        if self._printed.twins and not result and 0 < staged <= _STAGED_BYTES:
+            name, options = launch.staged, {"threads": (count,), "group_size": (_GROUP,), "shared_bytes": staged}
+        getattr(self._library, name)(*arrays, words, error, answers, **options)
+        if self._printed.fails:
+            told = np.ascontiguousarray(Device.host(error))
+            if told[5]:
+                self._fail(told.ctypes.data)
+        if not result:
+            for target, array in zip(results, arrays[len(inputs) :], strict=True):
+                bring_back(array.reshape(target.shape), target)
+            return
+        cells = Device.host(answers).reshape(count, -1)
+        for place, (target, kind) in enumerate(zip(results, result, strict=True)):
+            one = cells[:, place].copy().view(kind.value)[:: 8 // kind.bytes].reshape(shape)
+            bring_back(self.device.move(one) if self.device.holds(target) else one, target)
+
+
+def _whole(given: Any, shape: tuple[int, ...]) -> Any:
+    """The array with an element for each item."""
+    return given.expand(shape) if hasattr(given, "expand") else np.broadcast_to(given, shape)
 
 
 def _of_arrays(program: Program) -> Program:

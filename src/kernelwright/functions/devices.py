@@ -5,23 +5,22 @@ lie there already are used where they are. Where no Metal device is, Metal runs 
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from kernelwright import loops
-from kernelwright.errors import MissingError, UsageError
+from kernelwright.errors import MissingError
 from kernelwright.functions.arguments import given
-from kernelwright.functions.failures import failing
+from kernelwright.functions.constants import Constant, is_constant
 from kernelwright.functions.options import Options
 from kernelwright.functions.signatures import Type, Types
-from kernelwright.loops import ArrayType, ScalarType
-from kernelwright.loops.program import Index
+from kernelwright.loops import ArrayType, DeviceProgram, ScalarType
 
 HOSTED = "{}: there is no Metal device here; the CPU stands in for it, and its times say nothing"
-_GROUP = 256
 _DEVICES = {"metal": "mps", "cuda": "cuda"}
 
 
@@ -34,6 +33,11 @@ def device_of(options: Options, values: Sequence[Any]) -> str | None:
             if any(getattr(getattr(value, "device", None), "type", None) == kind for value in values):
                 return name
     return None
+
+
+def on_device(value: Any) -> bool:
+    """Whether it is a tensor in a device's memory, not in the CPU's."""
+    return getattr(getattr(value, "device", None), "type", "cpu") in _DEVICES.values()
 
 
 def types_of(values: Sequence[Any], places: Sequence[str]) -> Types:
@@ -73,7 +77,10 @@ class Device:
         self._native = name != "metal" or _metal_is_here()
 
     def move(self, array: Any, dtype: str | None = None) -> Any:
-        """The array on the device, contiguous and of the dtype: itself where that is what it is."""
+        """The array on the device, contiguous and of the dtype: itself where that is what it is. One that cannot change
+        is moved once."""
+        if is_constant(array):
+            return _moved_once(self, array, dtype)
         if not self._native:
             return np.ascontiguousarray(self.host(array), dtype)
         import torch
@@ -82,6 +89,41 @@ class Device:
         wanted = tensor.dtype if dtype is None else getattr(torch, dtype)
         return tensor.detach().to(_DEVICES[self.name], wanted).contiguous()
 
+    def holds(self, array: Any) -> bool:
+        """Whether it is a tensor of this device's own memory."""
+        return self._native and on_device(array)
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: str) -> Any:
+        """A new array on the device."""
+        if not self._native:
+            return np.zeros(shape, dtype)
+        import torch
+
+        return torch.zeros(shape, dtype=getattr(torch, dtype), device=_DEVICES[self.name])
+
+    def wait(self) -> None:
+        """Until all that was launched has ended."""
+        if self._native:
+            import torch
+
+            getattr(torch, _DEVICES[self.name]).synchronize()
+
+    @property
+    def kind(self) -> str:
+        """Which device it is, of those that choices are remembered for."""
+        if self.name == "metal":
+            return "metal" if self._native else "metal, hosted"
+        import torch
+
+        return torch.cuda.get_device_name()
+
+    @property
+    def processors(self) -> int:
+        """Among which a device that has twins of kernels deals out their groups."""
+        import torch
+
+        return torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
+
     @staticmethod
     def host(array: Any) -> np.ndarray:
         """The array in the CPU's memory."""
@@ -89,13 +131,13 @@ class Device:
 
     def compiled(
         self, program: loops.Program, boundscheck: bool, *, batched: bool = False
-    ) -> tuple[tuple[loops.Launch, ...], Any]:
-        """The kernels' launches and the library. Raises UnsupportedError, CompileError or MissingError."""
+    ) -> tuple[DeviceProgram, Any]:
+        """What was printed and the library. Raises UnsupportedError, CompileError or MissingError."""
         if self.name == "metal":
             from kernelwright.metal import compile_shader
 
             printed = loops.print_program_msl(program, boundscheck=boundscheck, batched=batched)
-            return printed.launches, compile_shader(loops.msl_template() + printed.text, name=f"{program.name}.metal")
+            return printed, compile_shader(loops.msl_template() + printed.text, name=f"{program.name}.metal")
         from kernelwright.targets import compile
         from kernelwright.targets.broker import language
 
@@ -103,69 +145,19 @@ class Device:
         if reason is not None:
             raise MissingError(f"target='cuda': {reason}")
         printed = loops.print_program_cuda(program, boundscheck=boundscheck, batched=batched)
-        return printed.launches, compile(loops.cuda_template() + printed.text, language="cuda")
+        return printed, compile(loops.cuda_template() + printed.text, language="cuda")
 
 
-class DeviceOverload:
-    """A function compiled for a device and the types of its arguments."""
+_constants: dict[tuple[int, str, str | None], Any] = {}
 
-    def __init__(self, function: Callable[..., Any], types: Types, options: Options, device: str) -> None:
-        self.device, self.types = Device(device), types
-        single = device == "metal" or options.precision == "float32"
-        if single:
-            self.types = narrowed(types)
-        real = ScalarType.FLOAT32 if single else ScalarType.FLOAT64
-        self.program = loops.parse(function, self.types, real=real)
-        if options.deterministic and _adds_by_atomics(self.program):
-            raise UsageError(
-                f"{self.program.name}: deterministic=True with target={device!r}: its scatter adds floating numbers by "
-                "atomics, in another order each time; target='cpu' has a fixed one"
-            )
-        self._fail = failing(self.program)
-        self._launches, self._library = self.device.compiled(self.program, options.boundscheck)
 
-    def __call__(self, values: Sequence[Any]) -> Any:
-        """Runs it; waits for the device."""
-        arrays: list[Any] = []
-        back: list[tuple[Any, Any]] = []
-        sizes: list[int] = []
-        scalars: list[Any] = []
-        shown: list[Any] = []
-        for argument, kind, value in zip(self.program.arguments, self.types, values, strict=True):
-            if isinstance(kind, ScalarType):
-                scalars.append(np.dtype(kind.value).type(value).item())
-                shown.append(scalars[-1])
-                continue
-            array = self.device.move(value, kind.dtype.value)
-            arrays.append(array)
-            sizes += [*map(int, array.shape), *packed_strides(array.shape), 0]
-            shown.append(np.broadcast_to(np.zeros((), kind.dtype.value), tuple(array.shape)))
-            if argument.written:
-                back.append((value, array))
-        words = self.device.move(np.array(sizes or [0], np.int64))
-        error, results = (
-            self.device.move(np.zeros(10, np.int32)),
-            self.device.move(np.zeros(max(1, len(self.program.result)), np.int64)),
-        )
-        if any(isinstance(c, loops.Let | Index) for c in self.program.body):  # bounds may be read from arrays
-            shown = [
-                value if isinstance(kind, ScalarType) else Device.host(arrays[i])
-                for i, kind, value in _placed(self.types, shown)
-            ]
-        for launch in self._launches:
-            threads = loops.turns(self.program, launch, *shown)
-            if threads:
-                kernel = getattr(self._library, launch.kernel)
-                size = min(_GROUP, threads)
-                kernel(*arrays, words, *scalars, error, results, threads=(threads,), group_size=(size,))
-        for value, array in back:
-            _copy(array, value)
-        told = np.ascontiguousarray(Device.host(error))
-        if told[5]:
-            self._fail(told.ctypes.data)
-        cells = Device.host(results)
-        answers = tuple(cells[i : i + 1].view(kind.value)[0].item() for i, kind in enumerate(self.program.result))
-        return answers if len(answers) > 1 else answers[0] if answers else None
+def _moved_once(device: Device, array: Constant, dtype: str | None) -> Any:
+    key = (id(array), device.name, dtype)
+    if key not in _constants:
+        # A plain view: the kept copy must not hold the array that it is kept for.
+        _constants[key] = device.move(array.view(np.ndarray), dtype)
+        weakref.finalize(array, _constants.pop, key, None).atexit = False
+    return _constants[key]
 
 
 def say_once(said: set[str], sentence: str) -> None:
@@ -186,20 +178,6 @@ def _metal_is_here() -> bool:
     return native.available()
 
 
-def _adds_by_atomics(program: loops.Program) -> bool:
-    plans = loops.analyse(program).loops
-    return any(plan.kind is loops.Kind.SCATTER and any(b.type.floating for b, _ in plan.scatters) for plan in plans)
-
-
-def _placed(types: Types, shown: Sequence[Any]) -> list[tuple[int, Type, Any]]:
-    """Each argument with the number of arrays before it."""
-    placed, count = [], 0
-    for kind, value in zip(types, shown, strict=True):
-        placed.append((count, kind, value))
-        count += isinstance(kind, ArrayType)
-    return placed
-
-
 def packed_strides(shape: Sequence[int]) -> list[int]:
     strides, step = [], 1
     for size in reversed(shape):
@@ -213,7 +191,7 @@ def copies(values: Sequence[Any]) -> list[Any]:
     return [np.array(Device.host(value)) if hasattr(value, "shape") and value.shape else value for value in values]
 
 
-def _copy(source: Any, target: Any) -> None:
+def bring_back(source: Any, target: Any) -> None:
     """Brings back what was written, where it was not written in place."""
     if source is target:
         return

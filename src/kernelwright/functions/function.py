@@ -11,9 +11,9 @@ import numpy as np
 from kernelwright.functions.arguments import Given, convert, given
 from kernelwright.functions.chain import Link
 from kernelwright.functions.constants import Constant, is_constant
+from kernelwright.functions.device_overload import DeviceOverload
 from kernelwright.functions.devices import (
     HOSTED,
-    DeviceOverload,
     copies,
     device_of,
     has_float64_arrays,
@@ -149,12 +149,19 @@ class Function(functools.partial):
                     if options.precision == "float32" and has_float64_arrays(types):
                         self._compare(made, types, values)
                     self._devices[key] = made
-        return (self._devices[key](values),)
+        constants = {i: value for i, value in enumerate(values) if is_constant(value)}
+        result, chosen = self._devices[key](values, constants)
+        if chosen is not None:
+            place = (device, types, tuple((i, id(array)) for i, array in sorted(constants.items())))
+            self.plans[place] = chosen
+            for array in constants.values():
+                weakref.finalize(array, self.plans.pop, place, None).atexit = False
+        return (result,)
 
     def _compare(self, made: DeviceOverload, types: Types, values: Sequence[Any]) -> None:
         """Says how far float32 on a device is from float64 on the CPU, on copies of these arguments."""
         single, double = copies(values), copies(values)
-        made(single)
+        made(single, {})
         plain = Overload(self.py_func, types, self.options, exact=True)
         plain.launch([given(value, "") for value in double])
         errors = []

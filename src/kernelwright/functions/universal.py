@@ -13,7 +13,7 @@ from kernelwright.errors import UsageError
 from kernelwright.functions.batches import batch_entry, batch_text
 from kernelwright.functions.chain import array_words
 from kernelwright.functions.device_batches import DeviceBatch
-from kernelwright.functions.devices import HOSTED, hosted, say_once
+from kernelwright.functions.devices import HOSTED, device_of, hosted, on_device, say_once
 from kernelwright.functions.failures import failing
 from kernelwright.functions.locks import compiling
 from kernelwright.functions.options import Options
@@ -54,7 +54,7 @@ class Universal:
         self._returns = layout is None
         """Whether the function gives its result back, as vectorize wants, or writes it."""
         self.inputs, self.outputs = layout or (((),) * count, ((),))
-        self._batches: dict[Types, _Batch | DeviceBatch] = {}
+        self._batches: dict[tuple[str, Types], _Batch | DeviceBatch] = {}
         self._said: set[str] = set()
         expected = len(self.inputs) + (0 if self._returns else len(self.outputs))
         for size, what in ((count, "the function"), *((len(s.arguments), f"signature {s}") for s in self.signatures)):
@@ -85,8 +85,8 @@ class Universal:
             *rest, *(x.shape[: x.ndim - len(a)] for x, a in zip(outputs, self.outputs, strict=False))
         )
         types = self._types(inputs, outputs)
-        batch = self._batch(types)
-        results = self._results(outputs, batch, shape, sizes)
+        batch = self._batch(types, self._device([*inputs, *outputs]))
+        results = self._results(inputs, outputs, batch, shape, sizes)
         batch.run(inputs, results, shape)
         for target, result in zip(outputs, results, strict=False):
             if target is not result:
@@ -94,10 +94,15 @@ class Universal:
         answers = given[count:] or [result[()] if result.ndim == 0 else result for result in results]
         return tuple(answers) if len(answers) > 1 else answers[0]
 
-    def _array(self, value: Any, index: int) -> np.ndarray:
+    def _device(self, values: Sequence[Any]) -> str:
+        """Where these arrays are to be worked on."""
+        return device_of(self.options, values) or "cpu"
+
+    def _array(self, value: Any, index: int) -> Any:
+        """A NumPy array, or a tensor of a device's own memory as it is."""
         if type(value).__module__.startswith("torch") and hasattr(value, "detach"):
             value = value.detach()
-        array = np.asarray(value)
+        array = value if self._device([value]) != "cpu" and on_device(value) else np.asarray(value)
         core = (*self.inputs, *self.outputs)[index]
         if array.ndim < len(core):
             axes = f"({','.join(core)})"
@@ -115,7 +120,7 @@ class Universal:
 
     def _types(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Types:
         """The declared types that the inputs fit best; those of the inputs where nothing was declared."""
-        kinds = [array.dtype for array in inputs]
+        kinds = [_dtype(array) for array in inputs]
         if not self.signatures:
             if not self._returns:
                 raise UsageError(f'{self._name}: guvectorize needs signatures, as "void(float64[:], float64[:])"')
@@ -127,7 +132,7 @@ class Universal:
                     (here == there) if exact else np.can_cast(here, there, "safe") or _weak(array, there)
                     for here, there, array in zip(kinds, wanted, inputs, strict=False)
                 )
-                if fit and all(x.dtype == d for x, d in zip(outputs, wanted[len(inputs) :], strict=False)):
+                if fit and all(_dtype(x) == d for x, d in zip(outputs, wanted[len(inputs) :], strict=False)):
                     return self._laid_out(signature.arguments)
         declared = " or ".join(map(str, self.signatures))
         raise TypeError(f"{self._name} was declared for {declared}, not for {', '.join(map(str, kinds))}")
@@ -135,16 +140,16 @@ class Universal:
     def _laid_out(self, types: Types) -> Types:
         return tuple(ArrayType(kind.dtype, kind.ndim, False) if isinstance(kind, ArrayType) else kind for kind in types)
 
-    def _batch(self, types: Types) -> "_Batch | DeviceBatch":
-        if types not in self._batches:
+    def _batch(self, types: Types, device: str) -> "_Batch | DeviceBatch":
+        key = device, types
+        if key not in self._batches:
             with compiling():
-                if types not in self._batches:
-                    self._batches[types] = self._made(types)
-        return self._batches[types]
+                if key not in self._batches:
+                    self._batches[key] = self._made(types, device)
+        return self._batches[key]
 
-    def _made(self, types: Types) -> "_Batch | DeviceBatch":
-        device = self.options.target
-        if device in ("cpu", "auto"):
+    def _made(self, types: Types, device: str) -> "_Batch | DeviceBatch":
+        if device == "cpu":
             return _Batch(self, types)
         if device == "metal" and any(_scalar(kind) is ScalarType.FLOAT64 for kind in types):
             say_once(self._said, f"{self._name}: Metal has no float64, so it runs on the CPU; declare it for float32")
@@ -157,25 +162,33 @@ class Universal:
 
     def _results(
         self,
+        inputs: Sequence[Any],
         outputs: Sequence[np.ndarray],
         batch: "_Batch | DeviceBatch",
         shape: tuple[int, ...],
         sizes: dict[str, int],
     ) -> list[np.ndarray]:
-        made = []
+        made: list[Any] = []
+        kept = isinstance(batch, DeviceBatch) and any(map(batch.device.holds, inputs))
         for index, core in enumerate(self.outputs):
             if unknown := [name for name in core if name not in sizes]:
                 raise TypeError(f"{self._name}: the size of axis {unknown[0]} is known from no input; pass the output")
             wanted = (*shape, *(sizes[name] for name in core))
             target = outputs[index] if outputs else None
             # The function adds to its output: it starts with what the caller put there.
-            if target is not None and target.shape == wanted and target.flags.c_contiguous and target.flags.writeable:
+            if target is not None and on_device(target) and tuple(target.shape) == wanted:
+                made.append(target)
+            elif target is not None and on_device(target):
+                raise TypeError(f"{self._name}: output {index + 1} has shape {tuple(target.shape)}; {wanted} is needed")
+            elif target is not None and target.shape == wanted and target.flags.c_contiguous and target.flags.writeable:
                 made.append(target)
             elif target is not None:
                 if target.shape != wanted or not target.flags.writeable:
                     reason = f"has shape {target.shape}" if target.shape != wanted else "is read-only"
                     raise TypeError(f"{self._name}: output {index + 1} {reason}; {wanted} is needed")
                 made.append(np.ascontiguousarray(target))
+            elif isinstance(batch, DeviceBatch) and kept:
+                made.append(batch.device.zeros(wanted, batch.results[index].name))
             else:
                 made.append(np.zeros(wanted, batch.results[index]))
         return made
@@ -190,6 +203,11 @@ def _scalar_type(dtype: Any, name: str) -> ScalarType:
         return ScalarType(dtype.name)
     except ValueError:
         raise TypeError(f"{name}: dtype {dtype} is not supported") from None
+
+
+def _dtype(array: Any) -> np.dtype[Any]:
+    """Also of a tensor."""
+    return array.dtype if isinstance(array, np.ndarray) else np.dtype(str(array.dtype).removeprefix("torch."))
 
 
 def _weak(array: np.ndarray, wanted: np.dtype[Any]) -> bool:

@@ -16,7 +16,7 @@ from kernelwright.loops.convolution import (
     print_convolution,
 )
 from kernelwright.loops.cpp import print_cpp
-from kernelwright.loops.device_text import DeviceProgram, Launch
+from kernelwright.loops.device_text import COPIES, GROUP, DeviceProgram, Launch
 from kernelwright.loops.expressions import (
     Apply,
     Buffer,
@@ -57,6 +57,7 @@ __all__ = [
     "ArrayType",
     "Attention",
     "Buffer",
+    "COPIES",
     "Cast",
     "Constant",
     "Convolution",
@@ -67,6 +68,7 @@ __all__ = [
     "Filled",
     "For",
     "Fusion",
+    "GROUP",
     "Kernel",
     "Kind",
     "LARGEST_HEAD",

@@ -1,13 +1,19 @@
 """Text of a Program for a GPU: each free loop of its body is a kernel over a grid, or all of it one thread's work.
 
 A kernel takes the arrays, then `sizes` (of each array shape..., strides..., and how far apart the arrays of a batch
-are, all in elements), the scalars, the words of a KwError, and `results` of 8 bytes for each scalar returned.
+are, all in elements; then how many a batch has, or 1), the scalars, the words of a KwError, and `results` of 8 bytes
+for each scalar returned.
+
+Where the device's threads share fast memory that all of them can add to, two kernels have a twin which the caller may
+launch instead: of a scatter one that adds into bins of each group first, and of a batch one that keeps each item's
+arrays there.
 """
 
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from kernelwright.errors import LoweringError
 from kernelwright.loops.analysis import LoopPlan, analyse
 from kernelwright.loops.bounds import assigned, prove
 from kernelwright.loops.commands_cpp import INDENT, ProgramPrinter
@@ -19,6 +25,7 @@ from kernelwright.loops.program import (
     Argument,
     ArrayType,
     Command,
+    Failure,
     Index,
     Program,
     Range,
@@ -46,9 +53,15 @@ class Dialect:
     """The address space of arrays, with a space behind it."""
     scalar: str
     """A scalar parameter, from {type} and {name}."""
-    thread: str
-    """The parameter that is the thread's number; "" where `number` needs none."""
+    thread: tuple[str, ...]
+    """The parameters that are the thread's number and its number in its group; none where `number` and `lane` need
+    none."""
     number: str
+    lane: str
+    shared: str
+    """How memory that a group shares is declared."""
+    twins: bool
+    """Whether threads can add to memory that a group shares, of a size that each launch chooses."""
     atomics: frozenset[ScalarType]
     """Types whose elements several threads can add to."""
     refused: frozenset[ScalarType]
@@ -63,6 +76,21 @@ class Launch:
 
     kernel: str
     loops: tuple[Range, ...]
+    group: int = 1
+    """Threads for each turn; where there are several, a launch's groups have just so many."""
+    bins: str | None = None
+    """Of a scatter: the array that the kernel `binned` adds to by way of shared memory."""
+
+    @property
+    def binned(self) -> str:
+        """The twin that takes turns in strides, GROUP threads in a group, and wants up to COPIES of the bins in their
+        shared memory."""
+        return f"{self.kernel}_bins"
+
+    @property
+    def staged(self) -> str:
+        """The twin of a batch that needs, in shared memory, each item's arrays for each thread of a group."""
+        return f"{self.kernel}_staged"
 
 
 @dataclass(frozen=True)
@@ -71,6 +99,16 @@ class DeviceProgram:
 
     text: str
     launches: tuple[Launch, ...]
+    fails: bool
+    """Whether any kernel may tell of an error."""
+    twins: bool
+    """Whether there are the twins that `Launch` names."""
+
+
+GROUP = 256
+"""Threads in a group where they work together."""
+COPIES = 32
+"""Most copies of bins that a group keeps: one for each lane, so that lanes seldom meet."""
 
 
 @cache
@@ -85,15 +123,23 @@ def print_for(program: Program, dialect: Dialect, boundscheck: bool, batched: bo
     _check(program, dialect)
     steps = None if batched else _steps(program, dialect)
     if steps is None:
-        name = program.symbol
-        return DeviceProgram(_Kernel(program, dialect, boundscheck).alone(name), (Launch(name, ()),))
-    texts, launches = [], []
+        kernel, launch = _Kernel(program, dialect, boundscheck), Launch(program.symbol, ())
+        texts = [kernel.alone(launch.kernel)]
+        if dialect.twins and program.buffers:
+            texts.append(kernel.staged(launch.staged))
+        return DeviceProgram("\n".join(texts), (launch,), kernel.fails, len(texts) > 1)
+    texts, launches, fails = [], [], False
     for number, (before, loop, plan) in enumerate(steps):
-        name = f"{program.symbol}_{number}"
-        nest = _nest(loop, plan, program)
-        texts.append(_Kernel(program, dialect, boundscheck).shared(name, before, nest, plan))
-        launches.append(Launch(name, nest))
-    return DeviceProgram("\n".join(texts), tuple(launches))
+        kernel, nest = _Kernel(program, dialect, boundscheck), _nest(loop, plan, program)
+        team = any(isinstance(command, Range) and command.cooperative for command in nest[-1].body)
+        bins = plan.scatters[0][0] if len(plan.scatters) == 1 and dialect.twins and not team else None
+        launch = Launch(f"{program.symbol}_{number}", nest, GROUP if team else 1, bins and bins.name.removesuffix("_"))
+        texts.append(kernel.shared(launch.kernel, before, nest, plan, team=team))
+        if bins is not None:
+            texts.append(kernel.binned(launch.binned, before, nest, plan, bins))
+        launches.append(launch)
+        fails |= kernel.fails
+    return DeviceProgram("\n".join(texts), tuple(launches), fails, dialect.twins)
 
 
 def _check(program: Program, dialect: Dialect) -> None:
@@ -172,7 +218,7 @@ def _nest(loop: Range, plan: LoopPlan, program: Program) -> tuple[Range, ...]:
 
 
 class _Kernel(ProgramPrinter):
-    """Prints one kernel."""
+    """Prints the kernels of one step."""
 
     def __init__(self, program: Program, dialect: Dialect, boundscheck: bool) -> None:
         super().__init__(program, boundscheck)
@@ -180,48 +226,136 @@ class _Kernel(ProgramPrinter):
         self.leave = "return (void)"
         self.atomic: frozenset[str] = frozenset()
         self.types = {one.name: one.type for one in (*program.variables, *program.scalars)}
+        self.teams = False
+        self.fails = False
+        """Whether what was printed may tell of an error."""
+        self.items = f"sizes[{sum(2 * len(buffer.shape) + 1 for buffer in program.buffers)}]"
 
     def alone(self, name: str) -> str:
         """All of the program for each of the batch."""
-        program = self.program
-        lines = [f"{VALUE[one.type]} {one.name} = 0;" for one in program.variables]
-        lines += [self.local_array(buffer) for buffer in program.locals]
-        return self._text(name, lines, self.body(program.body, 1), batched=True)
+        body = f"{INDENT}if (kw_thread >= {self.items}) return;\n{self.body(self.program.body, 1)}"
+        return self._text(name, self._locals(), body, batched=True)
 
-    def shared(self, name: str, before: tuple[Command, ...], nest: tuple[Range, ...], plan: LoopPlan) -> str:
-        """A thread for each turn of the loops."""
+    def staged(self, name: str) -> str:
+        """The same with each item's arrays in the group's memory, where its threads find them side by side."""
+        each, at, back = ["char* kw_room = kw_shared;", f"const int64 kw_items = {self.items};"], 0, []
+        for argument, buffer in self._arrays():
+            step = f"sizes[{at + 2 * len(buffer.shape)}]"
+            each.append(f"const auto {buffer.name} = py::stage(kw_{buffer.name}, {step}, kw_items, kw_room);")
+            if argument.written:
+                back.append(f"{INDENT}py::bring_back({buffer.name}, kw_{buffer.name}, {step}, kw_items);\n")
+            at += 2 * len(buffer.shape) + 1
+        inside = "".join(f"{INDENT * 2}{line}\n" for line in self._locals()) + self.body(self.program.body, 2)
+        body = f"{INDENT}__syncthreads();\n{INDENT}const auto kw_item = [&]() {{\n{inside}{INDENT}}};\n"
+        body += f"{INDENT}if (kw_thread < kw_items) kw_item();\n{INDENT}__syncthreads();\n{''.join(back)}"
+        return self._text(name, each, body, batched=True, own=frozenset(buffer.name for buffer in self.program.buffers))
+
+    def shared(
+        self, name: str, before: tuple[Command, ...], nest: tuple[Range, ...], plan: LoopPlan, *, team: bool
+    ) -> str:
+        """A thread for each turn of the loops, or a group."""
         self.atomic = frozenset(buffer.name for buffer, _ in plan.scatters)
+        self.teams = team
+        text, total = self._counted(before, nest)
+        lines = [] if team else self._privates(plan)
+        turn = "kw_thread"
+        if team:
+            turn = f"kw_thread / {GROUP}"
+            lines += [f"const uint32 kw_lane = {self.dialect.lane};", *self._privates(plan)]
+            lines += [f"{self.dialect.shared}{type} kw_sums_{type}[{GROUP}];" for type in self._summed(nest)]
+        text += f"{INDENT}const int64 kw_turn = {turn};\n{INDENT}if (kw_turn >= {total}) return;\n"
+        return self._text(name, lines, text + self._turn(nest, 1), batched=False)
+
+    def binned(
+        self, name: str, before: tuple[Command, ...], nest: tuple[Range, ...], plan: LoopPlan, bins: Buffer
+    ) -> str:
+        """Turns in strides, which add into bins of their group; what a group's bins hold is added at the end."""
+        text, total = self._counted(before, nest)
+        size = " * ".join(str(axis) for axis in bins.shape)
+        lines = [f"const auto {bins.name} = py::bins(kw_{bins.name}, {size}, kw_shared);", "__syncthreads();"]
+        inside = "".join(f"{INDENT * 2}{line}\n" for line in self._privates(plan)) + self._turn(nest, 2)
+        text += f"{INDENT}const auto kw_one = [&](int64 kw_turn) {{\n{inside}{INDENT}}};\n"
+        step = "int64(gridDim.x) * blockDim.x"
+        text += f"{INDENT}for (int64 kw_turn = kw_thread; kw_turn < {total}; kw_turn += {step}) kw_one(kw_turn);\n"
+        text += f"{INDENT}__syncthreads();\n{INDENT}py::add_up({bins.name}, kw_{bins.name}, {size});\n"
+        return self._text(name, lines, text, batched=False, own=frozenset((bins.name,)))
+
+    def _counted(self, before: tuple[Command, ...], nest: tuple[Range, ...]) -> tuple[str, str]:
+        """What is computed first, and how many turns there are."""
         text = self.body(before, 1)
         for number, loop in enumerate(nest):
             count = f"py::turns({self.value(loop.start)}, {self.value(loop.stop)}, {loop.step})"
             text += f"{INDENT}const int64 kw_count{number} = {count};\n"
-        total = " * ".join(f"kw_count{number}" for number in range(len(nest)))
-        text += f"{INDENT}if (kw_thread >= {total}) return;\n"
-        turn = "kw_thread"
+        return text, " * ".join(f"kw_count{number}" for number in range(len(nest)))
+
+    def _turn(self, nest: tuple[Range, ...], depth: int) -> str:
+        """The turn number kw_turn."""
+        before, turn, text, pad = self.proven, "kw_turn", "", INDENT * depth
         for number, loop in reversed(list(enumerate(nest))):
             self.proven |= prove(loop, self.proven).always
             own = turn if number == 0 else f"{turn} % kw_count{number}"
             index = f"{self.value(loop.start)} + ({own}) * ({loop.step})"
-            text += f"{INDENT}const int64 {loop.index.name} = {index};\n"
+            text += f"{pad}const int64 {loop.index.name} = {index};\n"
             turn = f"{turn} / kw_count{number}"
-        lines = [f"{VALUE[self.types[one]]} {one} = 0;" for one in plan.private]
-        lines += [self.local_array(buffer) for buffer in plan.locals]
-        # The body is a loop of one turn, so that a `continue` in it ends the thread.
-        body = (
-            f"{INDENT}for (bool kw_once = true; kw_once; kw_once = false) {{\n{self.body(nest[-1].body, 2)}{INDENT}}}\n"
-        )
-        return self._text(name, lines, text + body, batched=False)
+        # The body is a loop of one turn, so that a `continue` in it ends the turn.
+        text += f"{pad}for (bool kw_once = true; kw_once; kw_once = false) {{\n"
+        text += f"{self._steps(nest[-1].body, depth + 1)}{pad}}}\n"
+        self.proven = before
+        return text
 
-    def _text(self, name: str, lines: list[str], body: str, batched: bool) -> str:
-        parameters, unpacked = self._parameters(batched)
+    def _steps(self, body: tuple[Command, ...], depth: int) -> str:
+        """The body; where threads work together, one of them does what comes after that."""
+        places = [n for n, one in enumerate(body) if self.teams and isinstance(one, Range) and one.cooperative]
+        if not places:
+            return self.body(body, depth)
+        together, pad = places[-1] + 1, INDENT * depth
+        last = f"{pad}if (kw_lane == 0) {{\n{self.body(body[together:], depth + 1)}{pad}}}\n"
+        return self.body(body[:together], depth) + last
+
+    def _summed(self, nest: tuple[Range, ...]) -> list[str]:
+        """The types of the sums that groups make."""
+        loops = [one for one in nest[-1].body if isinstance(one, Range) and one.cooperative]
+        return sorted({VALUE[self.types[name]] for loop in loops for name, _ in self._reductions(loop)})
+
+    def _reductions(self, loop: Range) -> tuple[tuple[str, Op], ...]:
+        return analyse(self.program).of(loop).reductions
+
+    def _together(self, loop: Range, depth: int) -> str:
+        """A loop whose turns the group's threads share. What a variable held before counts once."""
+        pad, i, sums = INDENT * depth, loop.index.name, self._reductions(loop)
+        text = "".join(f"{pad}if (kw_lane != 0) {name} = 0;\n" for name, _ in sums)
+        head = f"for (int64 {i} = {self.value(loop.start)} + kw_lane; {i} < {self.value(loop.stop)}; {i} += {GROUP})"
+        text += f"{pad}{head} {{\n{self.body(loop.body, depth + 1)}{pad}}}\n"
+        for name, op in sums:
+            if op is not Op.ADD or loop.step != 1:
+                raise LoweringError(f"a group adds up, in steps of 1; {name} is another kind of result")
+            text += f"{pad}{name} = py::group_sum(kw_sums_{VALUE[self.types[name]]}, kw_lane, {name});\n"
+        return text
+
+    def _privates(self, plan: LoopPlan) -> list[str]:
+        lines = [f"{VALUE[self.types[one]]} {one} = 0;" for one in plan.private]
+        return lines + [self.local_array(buffer) for buffer in plan.locals]
+
+    def _locals(self) -> list[str]:
+        lines = [f"{VALUE[one.type]} {one.name} = 0;" for one in self.program.variables]
+        return lines + [self.local_array(buffer) for buffer in self.program.locals]
+
+    def _text(self, name: str, lines: list[str], body: str, batched: bool, own: frozenset[str] = frozenset()) -> str:
+        """`own`: the arrays that `lines` declare, in the group's memory."""
+        parameters, unpacked = self._parameters(batched, own)
         device, number = self.dialect.device, self.dialect.number
-        parameters += [f"{device}int32* error", f"{device}int64* results"]
-        parameters += [self.dialect.thread] if self.dialect.thread else []
+        parameters += [f"{device}int32* error", f"{device}int64* results", *self.dialect.thread]
         head = f"// {self.program.name}\n{self.dialect.head}{name}({', '.join(parameters)}) {{\n"
         first = [f"const int64 kw_thread = {number};", *unpacked, *lines]
+        if own:
+            first.insert(0, f"extern {self.dialect.shared}__align__(16) char kw_shared[];")
         return head + "".join(f"{INDENT}{line}\n" for line in first) + body + "}\n"
 
-    def _parameters(self, batched: bool) -> tuple[list[str], list[str]]:
+    def _arrays(self) -> list[tuple[Argument, Buffer]]:
+        given = [one for one in self.program.arguments if isinstance(one.type, ArrayType)]
+        return list(zip(given, self.program.buffers, strict=True))
+
+    def _parameters(self, batched: bool, own: frozenset[str]) -> tuple[list[str], list[str]]:
         device, program = self.dialect.device, self.program
         arrays, scalars, lines, at = [], [], [], 0
         buffers, variables_ = iter(program.buffers), iter(program.scalars)
@@ -232,7 +366,8 @@ class _Kernel(ProgramPrinter):
                 arrays.append(f"{type} kw_{buffer.name}")
                 axes = len(buffer.shape)
                 moved = f" + kw_thread * sizes[{at + 2 * axes}]" if batched else ""
-                lines.append(f"{type} const {buffer.name} = kw_{buffer.name}{moved};")
+                if buffer.name not in own:
+                    lines.append(f"{type} const {buffer.name} = kw_{buffer.name}{moved};")
                 for axis, (size, stride) in enumerate(zip(buffer.shape, buffer.strides, strict=True)):
                     lines.append(f"const int64 {size} = sizes[{at + axis}];")
                     if isinstance(stride, str):
@@ -250,10 +385,14 @@ class _Kernel(ProgramPrinter):
 
     # ---- what is said in another way ----------------------------------------------------------------------------
 
+    def fail(self, failure: Failure, line: int, column: int, words: str) -> str:
+        self.fails = True
+        return super().fail(failure, line, column, words)
+
     def range_(self, loop: Range, depth: int) -> str:
         before = self.proven
         self.proven |= prove(loop, before).always
-        text = self.plain_loop(loop, depth)
+        text = self._together(loop, depth) if self.teams and loop.cooperative else self.plain_loop(loop, depth)
         self.proven = before
         return text
 

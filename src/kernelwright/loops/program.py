@@ -107,6 +107,9 @@ class Range:
     where: Where
     asserted: bool = False
     """The user says that iterations are independent (prange)."""
+    cooperative: bool = False
+    """A device may give the turns to a group of threads, which then add up what they have: sums in another order. It
+    stands in a free loop's body, which adds up in it and does nothing else there."""
 
 
 @dataclass(frozen=True)

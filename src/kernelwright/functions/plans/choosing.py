@@ -80,7 +80,7 @@ def choose(
         return None
     offered = schemes(program, scatter) if scatter is not None else []
     key = _key(overload, scatter, offered)
-    wanted = options.plan or _recall(key)
+    wanted = options.plan or recall(key)
     if options.plan not in (None, "plain", *(scheme.name for scheme in offered)):
         raise UsageError(
             f"{program.name}: there is no plan {options.plan!r} for these arrays; "
@@ -92,12 +92,12 @@ def choose(
     if not offered:
         return plans[-1], Choice("plain", {})
     reference = _run(overload, plans[-1], arguments)
-    right = [plan for plan in plans[:-1] if _agrees(_run(overload, plan, arguments), reference, scatter)]
+    right = [plan for plan in plans[:-1] if agrees(_run(overload, plan, arguments), reference, scatter)]
     if wanted is not None and right:
         return right[0], Choice(wanted, {})
     shortest = _shortest_us(overload, [*right, plans[-1]], arguments)
     name = min(shortest, key=lambda name: shortest[name])
-    _remember(key, name)
+    remember(key, name)
     return next(plan for plan in plans if plan.name == name), Choice(name, shortest)
 
 
@@ -214,7 +214,7 @@ def _shortest_us(overload: Overload, plans: Sequence[Plan], arguments: Sequence[
     return shortest
 
 
-def _agrees(got: Sequence[np.ndarray], wanted: Sequence[np.ndarray], scatter: Scatter | None) -> bool:
+def agrees(got: Sequence[np.ndarray], wanted: Sequence[np.ndarray], scatter: Scatter | None) -> bool:
     """Whether two results are the same but for the order of additions."""
     additions = scatter.count / max(1, len(np.unique(scatter.key[0]))) if scatter else 1
     for x, y in zip(got, wanted, strict=True):
@@ -248,14 +248,14 @@ def _place(key: str) -> Path:
     return home() / "plans" / f"{key}.json"
 
 
-def _recall(key: str) -> str | None:
+def recall(key: str) -> str | None:
     try:
         return json.loads(_place(key).read_text())["plan"]
     except (OSError, ValueError, KeyError):
         return None
 
 
-def _remember(key: str, name: str) -> None:
+def remember(key: str, name: str) -> None:
     place = _place(key)
     place.parent.mkdir(parents=True, exist_ok=True)
     draft = place.with_suffix(f".{os.getpid()}.{time.monotonic_ns()}")

@@ -33,8 +33,8 @@ from kernelwright.loops.program import Accumulate, Assign, Command, If, Range
 
 _LANES = 4
 """Sums kept at once: an addition takes four cycles, and two can begin in each."""
-_MOST_PRODUCTS = 4096
-_LARGEST_TABLE = 1 << 20
+MOST_PRODUCTS = 4096
+LARGEST_TABLE = 1 << 20
 _FOLD_GAIN = 8
 """A dense table's element costs about an eighth of a row: it is read in order and in vectors."""
 _WIDE_ROWS = 1 << 16
@@ -53,10 +53,10 @@ class Scheme:
 
 def schemes(program: Program, scatter: Scatter) -> list[Scheme]:
     """The plans that fit, the plainest first."""
-    order = np.argsort(packed(_segment_of(scatter.key)), kind="stable")  # 16 bits are sorted by radix
-    scatter = _sorted(scatter, order)
+    order = np.argsort(packed(segment_of(scatter.key)), kind="stable")  # 16 bits are sorted by radix
+    scatter = in_order(scatter, order)
     found = [_segmented(program, scatter)]
-    product = _factored_out(scatter)
+    product = factored_out(scatter)
     if product is not None:
         found += _with_products(program, scatter, product)
     return found
@@ -65,12 +65,12 @@ def schemes(program: Program, scatter: Scatter) -> list[Scheme]:
 # ---- segments -------------------------------------------------------------------------------------------------------
 
 
-def _segment_of(key: Sequence[np.ndarray]) -> np.ndarray:
+def segment_of(key: Sequence[np.ndarray]) -> np.ndarray:
     """One number for each place that is added to."""
     return np.ravel_multi_index(tuple(key), tuple(int(axis.max()) + 1 for axis in key))
 
 
-def _sorted(scatter: Scatter, order: np.ndarray) -> Scatter:
+def in_order(scatter: Scatter, order: np.ndarray) -> Scatter:
     return replace(
         scatter,
         key=tuple(axis[order] for axis in scatter.key),
@@ -84,7 +84,7 @@ Value = Callable[[Expression, str], tuple[list[Command], Expression]]
 
 def _segments(scatter: Scatter, tables: Tables, value: Value) -> list[Command]:
     """for each segment: sum its rows' values in lanes, add the sum to its place."""
-    segment = _segment_of(scatter.key)
+    segment = segment_of(scatter.key)
     firsts = np.flatnonzero(np.concatenate(([True], segment[1:] != segment[:-1])))
     offsets = tables.add(packed(np.concatenate((firsts, [scatter.count]))))
     keys = [tables.add(packed(axis[firsts])) for axis in scatter.key]
@@ -110,13 +110,13 @@ def _segments(scatter: Scatter, tables: Tables, value: Value) -> list[Command]:
         Range(n, low, even, _LANES, tuple(wide), update.where),
         Range(m, even, high, 1, tuple(narrow), update.where),
         *(Let(place, element(table, (s,), I64)) for place, table in zip(places, keys, strict=True)),
-        *_added(update.buffer, places, total),
+        *added_to(update.buffer, places, total),
     ]
     # No two segments add to one place, which no analysis could know.
     return [Range(s, ZERO, Constant(len(firsts), I64), 1, tuple(body), update.where, asserted=True)]
 
 
-def _added(buffer: Buffer, places: tuple[Expression, ...], total: Expression) -> list[Command]:
+def added_to(buffer: Buffer, places: tuple[Expression, ...], total: Expression) -> list[Command]:
     """element = element + total, as a read and a write: segments run on several threads, and need no parts of their
     own to add up in."""
     old = Variable("plan_old", buffer.type.compute)
@@ -138,7 +138,7 @@ def _plus(index: Variable, offset: int) -> Expression:
     return Apply(Op.ADD, (index, Constant(offset, I64))) if offset else index
 
 
-def _put(program: Program, scatter: Scatter, commands: Sequence[Command], tables: Tables) -> Program:
+def replaced(program: Program, scatter: Scatter, commands: Sequence[Command], tables: Tables) -> Program:
     """The program with the loop replaced."""
     body = (*program.body[: scatter.place], *commands, *program.body[scatter.place + 1 :])
     return tables.declared(replace(program, body=body))
@@ -149,13 +149,13 @@ def _segmented(program: Program, scatter: Scatter) -> Scheme:
     columns = {name: tables.add(packed(column)) for name, column in scatter.columns.items()}
 
     def value(index: Expression, suffix: str) -> tuple[list[Command], Expression]:
-        return _body(scatter, columns, index, suffix, scatter.update.value)
+        return row_body(scatter, columns, index, suffix, scatter.update.value)
 
     commands = _segments(scatter, tables, value)
-    return Scheme("segmented", _put(_sums(program, scatter), scatter, commands, tables), tuple(tables.arrays))
+    return Scheme("segmented", replaced(_sums(program, scatter), scatter, commands, tables), tuple(tables.arrays))
 
 
-def _body(
+def row_body(
     scatter: Scatter, columns: dict[str, Buffer], index: Expression, suffix: str, value: Expression
 ) -> tuple[list[Command], Expression]:
     """The loop's body for the row at `index` of the tables, under names of its own."""
@@ -176,7 +176,7 @@ def _body(
 
 
 @dataclass(frozen=True)
-class _Product:
+class Product:
     """value = weight * product: the weights of all rows, and the rest of the value."""
 
     weight: np.ndarray
@@ -185,7 +185,7 @@ class _Product:
     """What the rest reads of a row."""
 
 
-def _factored_out(scatter: Scatter) -> _Product | None:
+def factored_out(scatter: Scatter) -> Product | None:
     """The value as a weight that rows alone decide, times what they do not. None where it is no floating product."""
     type = scatter.update.value.type
     if not type.floating:
@@ -208,8 +208,8 @@ def _factored_out(scatter: Scatter) -> _Product | None:
     product = rest[0]
     for factor in rest[1:]:
         product = Apply(Op.MUL, (product, factor))
-    reads = _reads([product], scatter)
-    return _Product(weight, product, tuple(name for name in scatter.columns if name in reads))
+    wanted = reads([product], scatter)
+    return Product(weight, product, tuple(name for name in scatter.columns if name in wanted))
 
 
 def _factors(value: Expression, lets: dict[str, Expression]) -> list[Expression]:
@@ -235,7 +235,7 @@ def _of_rows(factor: Expression, scatter: Scatter) -> np.ndarray | None:
             return None
 
 
-def _reads(values: Sequence[Expression], scatter: Scatter) -> set[str]:
+def reads(values: Sequence[Expression], scatter: Scatter) -> set[str]:
     """The variables these expressions read, through lets too."""
     from kernelwright.loops.expressions import variables
 
@@ -250,20 +250,20 @@ def _reads(values: Sequence[Expression], scatter: Scatter) -> set[str]:
     return found
 
 
-def _with_products(program: Program, scatter: Scatter, product: _Product) -> list[Scheme]:
+def _with_products(program: Program, scatter: Scatter, product: Product) -> list[Scheme]:
     """The plans that compute each distinct product once."""
     if not product.columns:
         pair, firsts = np.zeros(scatter.count, np.int64), np.zeros(1, np.int64)
     else:
         firsts, pair = distinct([scatter.columns[name] for name in product.columns])
-    if len(firsts) > min(_MOST_PRODUCTS, scatter.count // 2):
+    if len(firsts) > min(MOST_PRODUCTS, scatter.count // 2):
         return []
     factored = _Factored(program, scatter, product, pair, firsts)
     found = [factored.scheme()]
     if len(scatter.key) == 1:
         low, high = int(scatter.key[0].min()), int(scatter.key[0].max())
         size = len(firsts) * (high - low + 1)
-        if size <= min(_LARGEST_TABLE, _FOLD_GAIN * scatter.count):
+        if size <= min(LARGEST_TABLE, _FOLD_GAIN * scatter.count):
             found.append(factored.folded(low, high - low + 1))
     return found
 
@@ -272,7 +272,7 @@ class _Factored:
     """Products first, into memory of the call's own; then sums of weighted ones."""
 
     def __init__(
-        self, program: Program, scatter: Scatter, product: _Product, pair: np.ndarray, firsts: np.ndarray
+        self, program: Program, scatter: Scatter, product: Product, pair: np.ndarray, firsts: np.ndarray
     ) -> None:
         self.program, self.scatter, self.weight, self.pair, self.count = (
             program,
@@ -284,11 +284,11 @@ class _Factored:
         self.type = scatter.update.value.type
         self.tables = Tables()
         columns = {name: self.tables.add(packed(scatter.columns[name][firsts])) for name in product.columns}
-        reads = _reads([product.rest], scatter)
-        inner = replace(scatter, lets=tuple(let for let in scatter.lets if let.variable.name in reads))
+        wanted = reads([product.rest], scatter)
+        inner = replace(scatter, lets=tuple(let for let in scatter.lets if let.variable.name in wanted))
         self.products = Buffer("plan_products", self.type, (self.count,), (1,))
         p = Variable("plan_p", I64)
-        commands, value = _body(inner, columns, p, "_p", product.rest)
+        commands, value = row_body(inner, columns, p, "_p", product.rest)
         store = Store(self.products, (p,), value)
         self.first: list[Command] = [
             Local(self.products),
@@ -343,4 +343,4 @@ class _Factored:
 
     def _put(self, commands: Sequence[Command]) -> Program:
         program = replace(self.program, locals=(*self.program.locals, self.products))
-        return _put(_sums(program, self.scatter), self.scatter, commands, self.tables)
+        return replaced(_sums(program, self.scatter), self.scatter, commands, self.tables)

@@ -26,6 +26,7 @@ class Tables:
     def __init__(self) -> None:
         self.arrays: list[np.ndarray] = []
         self._buffers: list[Buffer] = []
+        self._written: set[str] = set()
 
     def add(self, array: np.ndarray) -> Buffer:
         """A contiguous array of one or two axes as a buffer that a program may load from."""
@@ -36,10 +37,16 @@ class Tables:
         self._buffers.append(Buffer(name, ScalarType(array.dtype.name), shape, strides))
         return self._buffers[-1]
 
+    def scratch(self, array: np.ndarray) -> Buffer:
+        """Memory of one axis that the program writes, of the array's size."""
+        buffer = self.add(array)
+        self._written.add(buffer.name)
+        return buffer
+
     def declared(self, program: Program) -> Program:
         """The program with the tables as further arguments, after its own."""
         added = tuple(
-            Argument(buffer.name, ArrayType(buffer.type, len(buffer.shape)), written=False, read=True)
+            Argument(buffer.name, ArrayType(buffer.type, len(buffer.shape)), buffer.name in self._written, read=True)
             for buffer in self._buffers
         )
         return replace(

@@ -10,6 +10,8 @@ typedef unsigned long long uint64;
 
 #define PY_INLINE static __device__ __forceinline__
 #define PY_THREAD
+#define PY_SHARED
+#define PY_BARRIER() __syncthreads()
 
 namespace math {
 
@@ -40,6 +42,56 @@ namespace py {
 
 template <class T> PY_INLINE void accumulate(T* place, T x) { atomicAdd(place, x); }
 PY_INLINE void accumulate(int64* place, int64 x) { atomicAdd((uint64*)place, (uint64)x); }
+
+// An array whose elements lie `step` apart.
+template <class T> struct Strided {
+    T* first;
+    int64 step;
+    __device__ __forceinline__ T& operator[](int64 i) const { return first[i * step]; }
+};
+template <class T> struct Plain { typedef T type; };
+template <class T> struct Plain<const T> { typedef T type; };
+
+// A thread's own array of `each` elements in `room`, beside the other threads' of its group, filled from `memory`, where
+// the arrays of items lie one after the other; with 0 elements the array is all items' own, and stays where it is.
+// One element more than there are threads between two elements of a thread: so neither filling nor reading makes threads
+// wait for a bank of the memory.
+template <class T> PY_INLINE Strided<T> stage(T* memory, int64 each, int64 items, char*& room) {
+    if (each == 0) return Strided<T>{memory, 1};
+    typename Plain<T>::type* held = (typename Plain<T>::type*)room;
+    const int64 first = int64(blockIdx.x) * blockDim.x;
+    const uint32 own = (uint32)each, step = blockDim.x + 1;
+    const uint32 filled = own * (uint32)(items - first < blockDim.x ? items - first : blockDim.x);
+    for (uint32 e = threadIdx.x; e < filled; e += blockDim.x) held[e % own * step + e / own] = memory[first * each + e];
+    room += (each * step * sizeof(T) + 15) / 16 * 16;
+    return Strided<T>{held + threadIdx.x, step};
+}
+template <class T> PY_INLINE void bring_back(Strided<T> held, T* memory, int64 each, int64 items) {
+    if (each == 0) return;
+    const int64 first = int64(blockIdx.x) * blockDim.x;
+    const uint32 own = (uint32)each, step = blockDim.x + 1;
+    const uint32 filled = own * (uint32)(items - first < blockDim.x ? items - first : blockDim.x);
+    const T* all = held.first - threadIdx.x;
+    for (uint32 e = threadIdx.x; e < filled; e += blockDim.x) memory[first * each + e] = all[e % own * step + e / own];
+}
+
+// Empty bins in `room`, as many copies of them as the launch made room for: threads that are neighbours add to other ones.
+template <class T> PY_INLINE Strided<T> bins(T*, int64 size, char* room) {
+    uint32 bytes;
+    asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
+    const uint32 copies = bytes / (uint32)(size * sizeof(T));
+    T* all = (T*)room;
+    for (uint32 i = threadIdx.x; i < copies * (uint32)size; i += blockDim.x) all[i] = T(0);
+    return Strided<T>{all + threadIdx.x % copies, copies};
+}
+template <class T> PY_INLINE void add_up(Strided<T> bins, T* memory, int64 size) {
+    const T* all = bins.first - threadIdx.x % bins.step;
+    for (int64 i = threadIdx.x; i < size; i += blockDim.x) {
+        T sum = 0;
+        for (int64 copy = 0; copy < bins.step; copy++) sum += all[i * bins.step + copy];
+        if (sum != T(0)) accumulate(memory + i, sum);
+    }
+}
 
 // Keeps the first failure: the words of KwError.
 static __device__ __noinline__ void fail(

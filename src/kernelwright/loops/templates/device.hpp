@@ -89,6 +89,19 @@ template <class T, class F> PY_INLINE T whole(F x) {  // of what does not fit: t
     return x >= -limit && x < limit ? T(int64(x)) : T(uint64(1) << 63);
 }
 
+// The sum over a group of 256 threads, for all of them, in an order that is fixed.
+template <class T> PY_INLINE T group_sum(PY_SHARED T* sums, uint32 lane, T value) {
+    sums[lane] = value;
+    PY_BARRIER();
+    for (uint32 half = 128; half > 0; half >>= 1) {
+        if (lane < half) sums[lane] += sums[lane + half];
+        PY_BARRIER();
+    }
+    value = sums[0];
+    PY_BARRIER();
+    return value;
+}
+
 PY_INLINE bool outside(PY_THREAD int64& i, int64 size) {
     if (uint64(i) < uint64(size)) return false;
     if (i >= 0 || i + size < 0) return true;

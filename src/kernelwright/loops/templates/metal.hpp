@@ -12,6 +12,8 @@ typedef ulong uint64;
 
 #define PY_INLINE static inline
 #define PY_THREAD thread
+#define PY_SHARED threadgroup
+#define PY_BARRIER() metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup)
 
 namespace math {
 
