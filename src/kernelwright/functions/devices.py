@@ -85,7 +85,7 @@ class Device:
             return np.ascontiguousarray(self.host(array), dtype)
         import torch
 
-        tensor = array if isinstance(array, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(self.host(array)))
+        tensor = array if isinstance(array, torch.Tensor) else _tensor(self.host(array))
         wanted = tensor.dtype if dtype is None else getattr(torch, dtype)
         return tensor.detach().to(_DEVICES[self.name], wanted).contiguous()
 
@@ -146,6 +146,14 @@ class Device:
             raise MissingError(f"target='cuda': {reason}")
         printed = loops.print_program_cuda(program, boundscheck=boundscheck, batched=batched)
         return printed, compile(loops.cuda_template() + printed.text, language="cuda")
+
+
+def _tensor(array: np.ndarray) -> Any:
+    """The array as a tensor on the CPU, of which nothing is written."""
+    import torch
+
+    plain = np.ascontiguousarray(array)
+    return torch.from_numpy(plain if plain.flags.writeable else plain.copy())
 
 
 _constants: dict[tuple[int, str, str | None], Any] = {}

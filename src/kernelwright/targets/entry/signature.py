@@ -26,8 +26,7 @@ TYPES = {
 }
 CPP = {"float32": "float", "float64": "double"}
 """The prelude's name of a type, where it is not the same word."""
-_ARRAYS = frozenset({"float32", "float64", "int64", "int32", "uint8", "bool", "half", "bfloat16"})
-_SCALARS = frozenset({"float32", "float64", "int64", "int32", "bool"})
+_NO_SCALARS = frozenset({"uint8", "half", "bfloat16"})
 _RESTRICT = frozenset({"__restrict__", "__restrict", "restrict"})
 
 # Comments and literals first, so that what they hold is not taken for code; then words, then any other character.
@@ -156,10 +155,9 @@ def _parameter(tokens: list[_Token], kernel: str, line: int, file: str, types: M
     const = "const" in before
     spelled = " ".join(word for word in before if word not in ("const", "*"))
     kind = types.get(spelled)
-    if stars > 1 or kind is None or kind not in (_ARRAYS if stars else _SCALARS):
-        allowed = (
-            "float, double, int64, int32, uint8, bool, half, bfloat16" if stars else "int64, int32, float, double, bool"
-        )
+    if stars > 1 or kind is None or (not stars and kind in _NO_SCALARS):
+        words = [CPP.get(one, one) for one in dict.fromkeys(types.values()) if stars or one not in _NO_SCALARS]
+        allowed = ", ".join(words)
         raise CompileError(
             f"{place}: parameter `{text}` has a type that cannot be passed; "
             f"{'pointers to' if stars else 'scalars of type'} {allowed} can"

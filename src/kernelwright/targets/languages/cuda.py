@@ -32,6 +32,11 @@ _TYPES = {
     "double2": "float64",
     "int2": "int32",
     "int4": "int32",
+    "int8": "int8",
+    "int16": "int16",
+    "uint16": "uint16",
+    "uint32": "uint32",
+    "uint64": "uint64",
     "unsigned": "int32",
     "unsigned int": "int32",
     "size_t": "int64",
@@ -42,8 +47,15 @@ _SCALARS = {
     "float32": ctypes.c_float,
     "float64": ctypes.c_double,
     "bool": ctypes.c_bool,
+    "int8": ctypes.c_int8,
+    "int16": ctypes.c_int16,
+    "uint16": ctypes.c_uint16,
+    "uint32": ctypes.c_uint32,
+    "uint64": ctypes.c_uint64,
 }
 _DTYPES = {"half": "float16"}
+_BYTES = ("uint8", "torch.bool")
+"""A kernel may see booleans as the bytes that they are."""
 _LIMIT_S = 300
 _DYNAMIC_SHARED_ATTRIBUTE = 8
 _PLAIN_SHARED_BYTES = 48 << 10
@@ -169,7 +181,7 @@ def _address(signature: KernelSignature, place: int, parameter: Parameter, value
         got = f"a {str(value.dtype).removeprefix('torch.')} tensor on {value.device}"
         if not value.is_contiguous():
             got += f" of strides {value.stride()}"
-        elif value.is_cuda and str(value.dtype) == f"torch.{wanted}":
+        elif value.is_cuda and (str(value.dtype) == f"torch.{wanted}" or (wanted, str(value.dtype)) == _BYTES):
             return value.data_ptr()
     raise LaunchError(
         f"{signature.name}: argument {place + 1}, {parameter.name!r}: expected a contiguous {wanted} tensor on "
