@@ -13,13 +13,25 @@ import numpy as np
 from kernelwright import loops
 from kernelwright.functions.devices import Device, bring_back, packed_strides
 from kernelwright.functions.failures import failing
+from kernelwright.functions.locks import compiling
 from kernelwright.functions.signatures import Types
-from kernelwright.loops import Argument, ArrayType, Buffer, Constant, Load, Program, ScalarType, Variable
+from kernelwright.loops import (
+    STAGE,
+    Argument,
+    ArrayType,
+    Buffer,
+    Constant,
+    DeviceProgram,
+    Load,
+    Program,
+    ScalarType,
+    Variable,
+)
 from kernelwright.loops.program import Assign
 
 _GROUP = 64
-_STAGED_BYTES = 100 << 10
-"""Of a group's memory: two groups for a processor of 200 KB or more."""
+_STAGED_BYTES = 96 << 10
+"""Of a group's memory, at most: two groups for a processor of 200 KB or more."""
 
 
 class DeviceBatch:
@@ -32,8 +44,18 @@ class DeviceBatch:
         self.program = loops.parse(function, types, real=real)
         self.types, self.results = types, list(results) or [np.dtype(kind.value) for kind in self.program.result]
         self.device = Device(device)
-        self._printed, self._library = self.device.compiled(_of_arrays(self.program), boundscheck, batched=True)
+        self._boundscheck, self._whole = boundscheck, _of_arrays(self.program)
+        self._compiled: dict[frozenset[str], tuple[DeviceProgram, Any]] = {}
+        self._kernels(frozenset())  # what is not supported is said before anything is moved
         self._fail = failing(self.program)
+
+    def _kernels(self, common: frozenset[str]) -> tuple[DeviceProgram, Any]:
+        """The kernels where all items share these arguments."""
+        with compiling():
+            if common not in self._compiled:
+                made = self.device.compiled(self._whole, self._boundscheck, batched=True, common=common)
+                self._compiled[common] = made
+            return self._compiled[common]
 
     def run(self, inputs: Sequence[Any], results: Sequence[Any], shape: tuple[int, ...]) -> None:
         """`inputs` may broadcast over `shape`, `results` have it in front; NumPy arrays, or tensors of the device."""
@@ -42,7 +64,7 @@ class DeviceBatch:
             return
         sizes: list[int] = []
         arrays: list[Any] = []
-        staged = 0
+        staged, common = 0, set()
         for index, kind in enumerate(self.types):
             core, dtype = (kind.ndim, kind.dtype) if isinstance(kind, ArrayType) else (0, kind)
             given = inputs[index] if index < len(inputs) else results[index - len(inputs)]
@@ -51,18 +73,21 @@ class DeviceBatch:
             arrays.append(self.device.move(given if once else _whole(given, (*shape, *inner)), dtype.value))
             inner = inner or (1,)
             each = 0 if once else int(np.prod(inner))
+            if once:
+                common.add(self.program.arguments[index].name)
             sizes += [*inner, *packed_strides(inner), each]
-            staged += -(-each * (_GROUP + 1) * dtype.bytes // 16) * 16
+            staged += -(-each * (STAGE + 1) * dtype.bytes // 16) * 16
+        printed, library = self._kernels(frozenset(common))
         result = self.program.result
         error = self.device.zeros(10, "int32")
         answers = self.device.zeros(max(1, len(result) * count), "int64")
         words = self.device.move(np.array([*sizes, count], np.int64))
-        (launch,) = self._printed.launches
+        (launch,) = printed.launches
         name, options = launch.kernel, {"threads": (count,), "group_size": (min(_GROUP, count),)}
-        if self._printed.twins and not result and 0 < staged <= _STAGED_BYTES:
-            name, options = launch.staged, {"threads": (count,), "group_size": (_GROUP,), "shared_bytes": staged}
-        getattr(self._library, name)(*arrays, words, error, answers, **options)
-        if self._printed.fails:
+        if printed.twins and 0 < staged <= _STAGED_BYTES and not self._overlap(arrays, len(inputs)):
+            name, options = launch.staged, {"threads": (count,), "group_size": (STAGE,), "shared_bytes": staged}
+        getattr(library, name)(*arrays, words, error, answers, **options)
+        if printed.fails:
             told = np.ascontiguousarray(Device.host(error))
             if told[5]:
                 self._fail(told.ctypes.data)
@@ -74,6 +99,12 @@ class DeviceBatch:
         for place, (target, kind) in enumerate(zip(results, result, strict=True)):
             one = cells[:, place].copy().view(kind.value)[:: 8 // kind.bytes].reshape(shape)
             bring_back(self.device.move(one) if self.device.holds(target) else one, target)
+
+    @staticmethod
+    def _overlap(arrays: Sequence[Any], inputs: int) -> bool:
+        """Whether what is written may reach into what is read."""
+        places = [array.untyped_storage().data_ptr() for array in arrays]
+        return bool(set(places[:inputs]) & set(places[inputs:]))
 
 
 def _whole(given: Any, shape: tuple[int, ...]) -> Any:

@@ -6,8 +6,9 @@ lie there already are used where they are. Where no Metal device is, Metal runs 
 
 import warnings
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -40,17 +41,23 @@ def on_device(value: Any) -> bool:
     return getattr(getattr(value, "device", None), "type", "cpu") in _DEVICES.values()
 
 
-def types_of(values: Sequence[Any], places: Sequence[str]) -> Types:
-    """The types of the arguments, wherever they lie. Arrays are made contiguous on their way."""
-    return tuple(_type_of(value, place) for value, place in zip(values, places, strict=True))
+def types_of(values: Sequence[Any], place: Callable[[int], str]) -> Types:
+    """The types of the arguments, wherever they lie. Arrays are made contiguous on their way. `place`: what an error
+    calls an argument, by its number."""
+    return tuple(_type_of(value, index, place) for index, value in enumerate(values))
 
 
-def _type_of(value: Any, place: str) -> Type:
+@cache
+def _tensor_type(dtype: Any, ndim: int) -> ArrayType:
+    return ArrayType(ScalarType(str(dtype).removeprefix("torch.")), ndim)
+
+
+def _type_of(value: Any, index: int, place: Callable[[int], str]) -> Type:
     if type(value).__module__.startswith("torch") and hasattr(value, "dim"):
         if value.requires_grad:
-            raise TypeError(f"{place}: a tensor that requires grad; call it with tensors that are detached")
-        return ArrayType(ScalarType(str(value.dtype).removeprefix("torch.")), value.dim())
-    kind = given(value, place).type
+            raise TypeError(f"{place(index)}: a tensor that requires grad; call it with tensors that are detached")
+        return _tensor_type(value.dtype, value.dim())
+    kind = given(value, place(index)).type
     return replace(kind, contiguous=True) if isinstance(kind, ArrayType) else kind
 
 
@@ -85,6 +92,8 @@ class Device:
             return np.ascontiguousarray(self.host(array), dtype)
         import torch
 
+        if self.holds(array) and (dtype is None or array.dtype is getattr(torch, dtype)) and array.is_contiguous():
+            return array.detach()
         tensor = array if isinstance(array, torch.Tensor) else _tensor(self.host(array))
         wanted = tensor.dtype if dtype is None else getattr(torch, dtype)
         return tensor.detach().to(_DEVICES[self.name], wanted).contiguous()
@@ -130,9 +139,10 @@ class Device:
         return array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
 
     def compiled(
-        self, program: loops.Program, boundscheck: bool, *, batched: bool = False
+        self, program: loops.Program, boundscheck: bool, *, batched: bool = False, common: frozenset[str] = frozenset()
     ) -> tuple[DeviceProgram, Any]:
-        """What was printed and the library. Raises UnsupportedError, CompileError or MissingError."""
+        """What was printed and the library. `common`: arguments that all items of a batch share. Raises
+        UnsupportedError, CompileError or MissingError."""
         if self.name == "metal":
             from kernelwright.metal import compile_shader
 
@@ -144,7 +154,7 @@ class Device:
         reason = language("cuda").missing()
         if reason is not None:
             raise MissingError(f"target='cuda': {reason}")
-        printed = loops.print_program_cuda(program, boundscheck=boundscheck, batched=batched)
+        printed = loops.print_program_cuda(program, boundscheck=boundscheck, batched=batched, common=common)
         return printed, compile(loops.cuda_template() + printed.text, language="cuda")
 
 

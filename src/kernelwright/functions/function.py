@@ -130,7 +130,7 @@ class Function(functools.partial):
 
     def _on_device(self, device: str, values: Sequence[Any]) -> tuple[Any] | None:
         """What a device answers; None where these arguments are for the CPU, which is said once."""
-        types = types_of(values, [self._place(index) for index in range(len(values))])
+        types = types_of(values, self._place)
         options = self.options
         if device == "metal" and has_float64_arrays(types) and options.precision is None:
             say_once(
@@ -193,6 +193,8 @@ class Function(functools.partial):
             return self._plans[key]
 
     def _bind(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+        if not keywords and len(arguments) == len(self._signature.parameters):
+            return arguments
         try:
             bound = self._signature.bind(*arguments, **keywords)
         except TypeError as error:

@@ -10,7 +10,7 @@ from kernelwright import loops
 from kernelwright.functions.devices import Device, packed_strides
 from kernelwright.functions.failures import failing
 from kernelwright.loops import COPIES, GROUP, ArrayType, Let
-from kernelwright.loops.program import Index
+from kernelwright.loops.program import Index, loads
 
 _SHARED_BYTES = 48 << 10
 """Of a group's memory for bins: what every device has without being asked."""
@@ -43,7 +43,8 @@ class Kernels:
         self._printed, self._library = device.compiled(program, boundscheck)
         self._fail = failing(program)
         # Bounds that are read from arrays: then what is read decides how many turns there are, at each call.
-        self._reads = any(isinstance(command, Let | Index) for command in program.body)
+        before = [command for command in program.body if isinstance(command, Let | Index)]
+        self._reads = any(True for command in before for _ in loads(command))
         self._prepared: dict[Any, _Prepared] = {}
         # Where programs that cannot fail would say so, and those that return nothing would put it.
         self._unused = device.zeros(10, "int32"), device.zeros(1, "int64")

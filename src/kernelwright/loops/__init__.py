@@ -16,7 +16,7 @@ from kernelwright.loops.convolution import (
     print_convolution,
 )
 from kernelwright.loops.cpp import print_cpp
-from kernelwright.loops.device_text import COPIES, GROUP, DeviceProgram, Launch
+from kernelwright.loops.device_text import COPIES, GROUP, STAGE, DeviceProgram, Launch
 from kernelwright.loops.expressions import (
     Apply,
     Buffer,
@@ -89,6 +89,7 @@ __all__ = [
     "Read",
     "Reduction",
     "Result",
+    "STAGE",
     "ScalarType",
     "Select",
     "Size",

@@ -5,8 +5,8 @@ are, all in elements; then how many a batch has, or 1), the scalars, the words o
 for each scalar returned.
 
 Where the device's threads share fast memory that all of them can add to, two kernels have a twin which the caller may
-launch instead: of a scatter one that adds into bins of each group first, and of a batch one that keeps each item's
-arrays there.
+launch instead: of a scatter one that adds into bins of each group first, and of a batch one that keeps there each
+item's arrays, but for the `common` ones, which all items share.
 """
 
 from dataclasses import dataclass
@@ -89,7 +89,8 @@ class Launch:
 
     @property
     def staged(self) -> str:
-        """The twin of a batch that needs, in shared memory, each item's arrays for each thread of a group."""
+        """The twin of a batch that is launched in groups of STAGE and wants shared memory for each item's arrays, with
+        room for one item more, in multiples of 16 bytes."""
         return f"{self.kernel}_staged"
 
 
@@ -107,6 +108,8 @@ class DeviceProgram:
 
 GROUP = 256
 """Threads in a group where they work together."""
+STAGE = 32
+"""Threads in a group that keeps its items' arrays in shared memory: few, so that groups fill it without a rest."""
 COPIES = 32
 """Most copies of bins that a group keeps: one for each lane, so that lanes seldom meet."""
 
@@ -118,15 +121,18 @@ def device_template(dialect: Dialect) -> str:
     return "\n".join((folder / name).read_text() for name in dialect.templates)
 
 
-def print_for(program: Program, dialect: Dialect, boundscheck: bool, batched: bool) -> DeviceProgram:
-    """The kernels, to stand after `device_template(dialect)`. Raises UnsupportedError for what the device lacks."""
+def print_for(
+    program: Program, dialect: Dialect, boundscheck: bool, batched: bool, common: frozenset[str] = frozenset()
+) -> DeviceProgram:
+    """The kernels, to stand after `device_template(dialect)`. `common`: arguments that all items of a batch share and
+    nothing writes while it runs. Raises UnsupportedError for what the device lacks."""
     _check(program, dialect)
     steps = None if batched else _steps(program, dialect)
     if steps is None:
         kernel, launch = _Kernel(program, dialect, boundscheck), Launch(program.symbol, ())
         texts = [kernel.alone(launch.kernel)]
-        if dialect.twins and program.buffers:
-            texts.append(kernel.staged(launch.staged))
+        if batched and dialect.twins and any(argument.name not in common for argument, _ in kernel.arrays()):
+            texts.append(kernel.staged(launch.staged, common))
         return DeviceProgram("\n".join(texts), (launch,), kernel.fails, len(texts) > 1)
     texts, launches, fails = [], [], False
     for number, (before, loop, plan) in enumerate(steps):
@@ -236,19 +242,23 @@ class _Kernel(ProgramPrinter):
         body = f"{INDENT}if (kw_thread >= {self.items}) return;\n{self.body(self.program.body, 1)}"
         return self._text(name, self._locals(), body, batched=True)
 
-    def staged(self, name: str) -> str:
+    def staged(self, name: str, common: frozenset[str]) -> str:
         """The same with each item's arrays in the group's memory, where its threads find them side by side."""
-        each, at, back = ["char* kw_room = kw_shared;", f"const int64 kw_items = {self.items};"], 0, []
-        for argument, buffer in self._arrays():
+        lines, at, back, own = ["char* kw_room = kw_shared;", f"const int64 kw_items = {self.items};"], 0, [], set()
+        for argument, buffer in self.arrays():
             step = f"sizes[{at + 2 * len(buffer.shape)}]"
-            each.append(f"const auto {buffer.name} = py::stage(kw_{buffer.name}, {step}, kw_items, kw_room);")
+            if argument.name not in common or argument.written:
+                own.add(buffer.name)
+                lines.append(
+                    f"const auto {buffer.name} = py::stage<{STAGE}>(kw_{buffer.name}, {step}, kw_items, kw_room);"
+                )
             if argument.written:
                 back.append(f"{INDENT}py::bring_back({buffer.name}, kw_{buffer.name}, {step}, kw_items);\n")
             at += 2 * len(buffer.shape) + 1
         inside = "".join(f"{INDENT * 2}{line}\n" for line in self._locals()) + self.body(self.program.body, 2)
         body = f"{INDENT}__syncthreads();\n{INDENT}const auto kw_item = [&]() {{\n{inside}{INDENT}}};\n"
         body += f"{INDENT}if (kw_thread < kw_items) kw_item();\n{INDENT}__syncthreads();\n{''.join(back)}"
-        return self._text(name, each, body, batched=True, own=frozenset(buffer.name for buffer in self.program.buffers))
+        return self._text(name, lines, body, batched=True, own=frozenset(own), apart=True)
 
     def shared(
         self, name: str, before: tuple[Command, ...], nest: tuple[Range, ...], plan: LoopPlan, *, team: bool
@@ -340,9 +350,18 @@ class _Kernel(ProgramPrinter):
         lines = [f"{VALUE[one.type]} {one.name} = 0;" for one in self.program.variables]
         return lines + [self.local_array(buffer) for buffer in self.program.locals]
 
-    def _text(self, name: str, lines: list[str], body: str, batched: bool, own: frozenset[str] = frozenset()) -> str:
-        """`own`: the arrays that `lines` declare, in the group's memory."""
-        parameters, unpacked = self._parameters(batched, own)
+    def _text(
+        self,
+        name: str,
+        lines: list[str],
+        body: str,
+        batched: bool,
+        own: frozenset[str] = frozenset(),
+        apart: bool = False,
+    ) -> str:
+        """`own`: the arrays that `lines` declare, in the group's memory. `apart`: the others are only read, and what is
+        written lies elsewhere."""
+        parameters, unpacked = self._parameters(batched, own, apart)
         device, number = self.dialect.device, self.dialect.number
         parameters += [f"{device}int32* error", f"{device}int64* results", *self.dialect.thread]
         head = f"// {self.program.name}\n{self.dialect.head}{name}({', '.join(parameters)}) {{\n"
@@ -351,11 +370,12 @@ class _Kernel(ProgramPrinter):
             first.insert(0, f"extern {self.dialect.shared}__align__(16) char kw_shared[];")
         return head + "".join(f"{INDENT}{line}\n" for line in first) + body + "}\n"
 
-    def _arrays(self) -> list[tuple[Argument, Buffer]]:
+    def arrays(self) -> list[tuple[Argument, Buffer]]:
+        """The array arguments with what the program calls them."""
         given = [one for one in self.program.arguments if isinstance(one.type, ArrayType)]
         return list(zip(given, self.program.buffers, strict=True))
 
-    def _parameters(self, batched: bool, own: frozenset[str]) -> tuple[list[str], list[str]]:
+    def _parameters(self, batched: bool, own: frozenset[str], apart: bool) -> tuple[list[str], list[str]]:
         device, program = self.dialect.device, self.program
         arrays, scalars, lines, at = [], [], [], 0
         buffers, variables_ = iter(program.buffers), iter(program.scalars)
@@ -363,11 +383,12 @@ class _Kernel(ProgramPrinter):
             if isinstance(argument.type, ArrayType):
                 buffer = next(buffers)
                 type = f"{device}{'' if argument.written else 'const '}{MEMORY[buffer.type]}*"
-                arrays.append(f"{type} kw_{buffer.name}")
+                restrict = " __restrict__" if apart and buffer.name not in own else ""
+                arrays.append(f"{type}{restrict} kw_{buffer.name}")
                 axes = len(buffer.shape)
-                moved = f" + kw_thread * sizes[{at + 2 * axes}]" if batched else ""
+                moved = f" + kw_thread * sizes[{at + 2 * axes}]" if batched and not apart else ""
                 if buffer.name not in own:
-                    lines.append(f"{type} const {buffer.name} = kw_{buffer.name}{moved};")
+                    lines.append(f"{type}{restrict} const {buffer.name} = kw_{buffer.name}{moved};")
                 for axis, (size, stride) in enumerate(zip(buffer.shape, buffer.strides, strict=True)):
                     lines.append(f"const int64 {size} = sizes[{at + axis}];")
                     if isinstance(stride, str):

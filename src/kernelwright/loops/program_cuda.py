@@ -28,6 +28,9 @@ def cuda_template() -> str:
     return device_template(CUDA)
 
 
-def print_program_cuda(program: Program, *, boundscheck: bool = True, batched: bool = False) -> DeviceProgram:
-    """Kernels, to stand after `cuda_template()`; `batched`: the whole program by each thread, on arrays of its own."""
-    return print_for(program, CUDA, boundscheck, batched)
+def print_program_cuda(
+    program: Program, *, boundscheck: bool = True, batched: bool = False, common: frozenset[str] = frozenset()
+) -> DeviceProgram:
+    """Kernels, to stand after `cuda_template()`; `batched`: the whole program by each thread, on arrays of its own but
+    for the `common` arguments."""
+    return print_for(program, CUDA, boundscheck, batched, common)

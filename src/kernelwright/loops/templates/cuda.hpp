@@ -52,27 +52,30 @@ template <class T> struct Strided {
 template <class T> struct Plain { typedef T type; };
 template <class T> struct Plain<const T> { typedef T type; };
 
-// A thread's own array of `each` elements in `room`, beside the other threads' of its group, filled from `memory`, where
-// the arrays of items lie one after the other; with 0 elements the array is all items' own, and stays where it is.
-// One element more than there are threads between two elements of a thread: so neither filling nor reading makes threads
-// wait for a bank of the memory.
-template <class T> PY_INLINE Strided<T> stage(T* memory, int64 each, int64 items, char*& room) {
-    if (each == 0) return Strided<T>{memory, 1};
-    typename Plain<T>::type* held = (typename Plain<T>::type*)room;
-    const int64 first = int64(blockIdx.x) * blockDim.x;
-    const uint32 own = (uint32)each, step = blockDim.x + 1;
-    const uint32 filled = own * (uint32)(items - first < blockDim.x ? items - first : blockDim.x);
-    for (uint32 e = threadIdx.x; e < filled; e += blockDim.x) held[e % own * step + e / own] = memory[first * each + e];
-    room += (each * step * sizeof(T) + 15) / 16 * 16;
-    return Strided<T>{held + threadIdx.x, step};
+// A thread's own array, beside those of its group of N. One element more than N between two of its elements: so neither
+// filling nor reading makes threads wait for a bank of the memory.
+template <class T, int N> struct Own {
+    T* first;
+    __device__ __forceinline__ T& operator[](int64 i) const { return first[i * (N + 1)]; }
+};
+template <int N> PY_INLINE uint32 filled(uint32 own, int64 items) {
+    const int64 left = items - int64(blockIdx.x) * N;
+    return own * (uint32)(left < N ? left : N);
 }
-template <class T> PY_INLINE void bring_back(Strided<T> held, T* memory, int64 each, int64 items) {
-    if (each == 0) return;
-    const int64 first = int64(blockIdx.x) * blockDim.x;
-    const uint32 own = (uint32)each, step = blockDim.x + 1;
-    const uint32 filled = own * (uint32)(items - first < blockDim.x ? items - first : blockDim.x);
+// Of `each` elements, in `room`, filled from `memory`, where the items' arrays lie one after the other.
+template <int N, class T> PY_INLINE Own<T, N> stage(T* memory, int64 each, int64 items, char*& room) {
+    typename Plain<T>::type* held = (typename Plain<T>::type*)room;
+    const uint32 own = (uint32)each, count = filled<N>(own, items);
+    const T* from = memory + int64(blockIdx.x) * N * each;
+    for (uint32 e = threadIdx.x; e < count; e += N) held[e % own * (N + 1) + e / own] = from[e];
+    room += (own * (N + 1) * (uint32)sizeof(T) + 15) / 16 * 16;
+    return Own<T, N>{held + threadIdx.x};
+}
+template <int N, class T> PY_INLINE void bring_back(Own<T, N> held, T* memory, int64 each, int64 items) {
+    const uint32 own = (uint32)each, count = filled<N>(own, items);
     const T* all = held.first - threadIdx.x;
-    for (uint32 e = threadIdx.x; e < filled; e += blockDim.x) memory[first * each + e] = all[e % own * step + e / own];
+    T* to = memory + int64(blockIdx.x) * N * each;
+    for (uint32 e = threadIdx.x; e < count; e += N) to[e] = all[e % own * (N + 1) + e / own];
 }
 
 // Empty bins in `room`, as many copies of them as the launch made room for: threads that are neighbours add to other ones.

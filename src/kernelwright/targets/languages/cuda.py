@@ -13,7 +13,7 @@ from kernelwright import sandbox
 from kernelwright.errors import CompileError, LaunchError, UnknownNameError, UsageError
 from kernelwright.records import BuildRequest, digest_bytes
 from kernelwright.targets.devices import cuda
-from kernelwright.targets.entry.signature import TYPES, KernelSignature, Parameter, kernels
+from kernelwright.targets.entry.signature import TYPES, KernelSignature, kernels
 from kernelwright.toolchain import nvrtc
 from kernelwright.toolchain.driver import ask
 
@@ -54,8 +54,6 @@ _SCALARS = {
     "uint64": ctypes.c_uint64,
 }
 _DTYPES = {"half": "float16"}
-_BYTES = ("uint8", "torch.bool")
-"""A kernel may see booleans as the bytes that they are."""
 _LIMIT_S = 300
 _DYNAMIC_SHARED_ATTRIBUTE = 8
 _PLAIN_SHARED_BYTES = 48 << 10
@@ -132,8 +130,8 @@ class CudaKernel:
         self._path, self._symbol = path, symbol
         self._function: ctypes.c_void_p | None = None
         self._most_shared = _PLAIN_SHARED_BYTES
-        kinds = [ctypes.c_void_p if item.pointer else _SCALARS[item.type] for item in signature.parameters]
-        self._kinds = kinds
+        self._dtypes: list[Any] = []
+        """Of tensors; None for numbers. Empty until the first call, since it is torch that has them."""
 
     def __call__(
         self, *arguments: Any, threads: Sequence[int], group_size: Sequence[int] = (256,), shared_bytes: int = 0
@@ -145,13 +143,20 @@ class CudaKernel:
         parameters = self.signature.parameters
         if len(arguments) != len(parameters):
             raise LaunchError(f"{self.signature} takes {len(parameters)} arguments, got {len(arguments)}")
-        values = [
-            kind(_address(self.signature, place, parameter, argument) if parameter.pointer else argument)
-            for place, (kind, parameter, argument) in enumerate(zip(self._kinds, parameters, arguments, strict=True))
-        ]
+        dtypes = self._dtypes or self._read_dtypes()
+        count = len(parameters)
+        cells = (ctypes.c_uint64 * count)()
+        first = ctypes.addressof(cells)
+        for place, (dtype, argument) in enumerate(zip(dtypes, arguments, strict=True)):
+            if dtype is None:
+                _SCALARS[parameters[place].type].from_buffer(cells, 8 * place).value = argument
+            elif type(argument) is torch.Tensor and argument.dtype is dtype and argument.is_cuda:
+                cells[place] = argument.data_ptr() if argument.is_contiguous() else self._address(place, argument)
+            else:
+                cells[place] = self._address(place, argument)
         x, y, z = _three(group_size)
         blocks = [-(-count // size) for count, size in zip(_three(threads), (x, y, z), strict=True)]
-        pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        pointers = (ctypes.c_void_p * count)(*range(first, first + 8 * count, 8))
         function = self._function or self._load()
         name = self.signature.name
         if shared_bytes > self._most_shared:
@@ -159,6 +164,31 @@ class CudaKernel:
             self._most_shared = shared_bytes
         stream = torch.cuda.current_stream().cuda_stream
         ask(name, "cuLaunchKernel", function, *blocks, x, y, z, shared_bytes, stream, pointers, None)
+
+    def _read_dtypes(self) -> list[Any]:
+        import torch
+
+        names = [_DTYPES.get(item.type, item.type) if item.pointer else None for item in self.signature.parameters]
+        self._dtypes = [name and getattr(torch, name) for name in names]
+        return self._dtypes
+
+    def _address(self, place: int, value: Any) -> int:
+        """Of a tensor that is not just what is wanted. Raises LaunchError where it will not do."""
+        import torch
+
+        wanted, got = self._dtypes[place], f"a {type(value).__name__}"
+        if isinstance(value, torch.Tensor):
+            got = f"a {_word(value.dtype)} tensor on {value.device}"
+            bytes = wanted is torch.uint8 and value.dtype is torch.bool  # a kernel may see booleans as what they are
+            if not value.is_contiguous():
+                got += f" of strides {value.stride()}"
+            elif value.is_cuda and (value.dtype is wanted or bytes):
+                return value.data_ptr()
+        signature = self.signature
+        raise LaunchError(
+            f"{signature.name}: argument {place + 1}, {signature.parameters[place].name!r}: expected a contiguous "
+            f"{_word(wanted)} tensor on the GPU, got {got}"
+        )
 
     def _load(self) -> ctypes.c_void_p:
         import torch
@@ -172,21 +202,8 @@ class CudaKernel:
         return function
 
 
-def _address(signature: KernelSignature, place: int, parameter: Parameter, value: Any) -> int:
-    import torch
-
-    wanted = _DTYPES.get(parameter.type, parameter.type)
-    got = f"a {type(value).__name__}"
-    if isinstance(value, torch.Tensor):
-        got = f"a {str(value.dtype).removeprefix('torch.')} tensor on {value.device}"
-        if not value.is_contiguous():
-            got += f" of strides {value.stride()}"
-        elif value.is_cuda and (str(value.dtype) == f"torch.{wanted}" or (wanted, str(value.dtype)) == _BYTES):
-            return value.data_ptr()
-    raise LaunchError(
-        f"{signature.name}: argument {place + 1}, {parameter.name!r}: expected a contiguous {wanted} tensor on "
-        f"the GPU, got {got}"
-    )
+def _word(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _three(numbers: Sequence[int]) -> tuple[int, int, int]:
