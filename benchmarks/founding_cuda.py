@@ -95,6 +95,9 @@ def batch(length: int, items: int, dtype: torch.dtype) -> tuple[Calls, np.ndarra
         res = target()
         function = kw.guvectorize([signature], "(n),(n),(l,q)->(k)", target="cuda", **options)(shuffle_mul)
         calls[words] = (lambda call=function, to=res: call(x, y, rows, to)), res
+    res, constant = target(), kw.constant(operator)
+    function = kw.guvectorize([signature], "(n),(n),(l,q)->(k)", target="cuda")(shuffle_mul)
+    calls["ours constant"] = (lambda call=function, to=res: call(x, y, constant, to)), res
     return calls, wanted
 
 

@@ -151,6 +151,20 @@ def test_batches_on_metal() -> None:
         function(many, b, operator, res)
 
 
+def test_batches_by_rows_that_cannot_change_on_metal() -> None:
+    signature = "void(float32[:], float32[:], int32[:,:], float32[:])"
+    function = kw.guvectorize([signature], "(n),(n),(l,q)->(k)", target="metal")(shuffle_mul)
+    a, b, operator, _ = single(900)
+    many = np.stack([a * np.float32(factor) for factor in range(6)]).reshape(2, 3, 15)
+    constant, res = kw.constant(operator), np.full((2, 3, 127), np.nan, np.float32)
+    for _ in range(2):
+        assert function(many, b, constant, res) is res
+        for place in np.ndindex(2, 3):
+            np.testing.assert_allclose(res[place], shuffled(many[place], b, operator), rtol=1e-3, atol=1e-3)
+    with pytest.raises(IndexError, match="out of bounds for axis 0 of '[ab]'"):
+        function(many[..., :-1], b[:-1], constant, res)
+
+
 def mixed(x, n):
     if n < 0:
         return x

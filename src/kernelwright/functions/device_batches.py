@@ -2,18 +2,28 @@
 
 Where the device's groups share memory that a launch chooses the size of, and an item's arrays are small, they lie there
 while the thread works: in the device's memory neighbours would read elements that are an item apart.
+
+Where all items add up by the same rows, which cannot change, those are sorted once: a sum then stays in a register.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import math
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from kernelwright import loops
+from kernelwright.functions.constants import Constant as ConstantArray
+from kernelwright.functions.constants import is_constant
 from kernelwright.functions.devices import Device, bring_back, packed_strides
 from kernelwright.functions.failures import failing
 from kernelwright.functions.locks import compiling
+from kernelwright.functions.plans.choosing import agrees
+from kernelwright.functions.plans.rows import find_scatter
+from kernelwright.functions.plans.schemes import schemes
 from kernelwright.functions.signatures import Types
 from kernelwright.loops import (
     STAGE,
@@ -32,6 +42,73 @@ from kernelwright.loops.program import Assign
 _GROUP = 64
 _STAGED_BYTES = 96 << 10
 """Of a group's memory, at most: two groups for a processor of 200 KB or more."""
+_TURNS = 3
+
+
+@dataclass(frozen=True)
+class _Part:
+    """An array of the batch, on the device."""
+
+    array: Any
+    inner: tuple[int, ...]
+    """Its sizes within an item."""
+    once: bool
+    """Whether all items share it."""
+
+    @property
+    def each(self) -> int:
+        """Elements from one item to the next."""
+        return 0 if self.once else math.prod(self.inner)
+
+
+class _BatchKernels:
+    """One program over batches; `tables` are further arguments, which all items share."""
+
+    def __init__(self, device: Device, program: Program, boundscheck: bool, tables: Sequence[np.ndarray] = ()) -> None:
+        self.device, self.program = device, program
+        self._whole, self._boundscheck = _of_arrays(program), boundscheck
+        self._tables = [_Part(device.move(table), table.shape, True) for table in tables]
+        self._compiled: dict[frozenset[str], tuple[DeviceProgram, Any]] = {}
+        self._fail = failing(program)
+        self.kernels(frozenset())  # what is not supported is said before anything is moved
+
+    def kernels(self, common: frozenset[str]) -> tuple[DeviceProgram, Any]:
+        """Where all items share these arguments."""
+        with compiling():
+            if common not in self._compiled:
+                made = self.device.compiled(self._whole, self._boundscheck, batched=True, common=common)
+                self._compiled[common] = made
+            return self._compiled[common]
+
+    def __call__(self, parts: Sequence[_Part], count: int) -> Any:
+        """Runs it on so many items; the numbers it returns, as words of 8 bytes on the device."""
+        parts = [*parts, *self._tables]
+        named = list(zip(self._whole.arguments, parts, strict=True))
+        printed, library = self.kernels(frozenset(argument.name for argument, part in named if part.once))
+        sizes: list[int] = []
+        staged = 0
+        for part in parts:
+            sizes += [*part.inner, *packed_strides(part.inner), part.each]
+            staged += -(-part.each * (STAGE + 1) * part.array.dtype.itemsize // 16) * 16
+        result = self.program.result
+        error, words = self.device.zeros(10, "int32"), self.device.move(np.array([*sizes, count], np.int64))
+        answers = self.device.zeros(max(1, len(result) * count), "int64")
+        (launch,) = printed.launches
+        name, options = launch.kernel, {"threads": (count,), "group_size": (min(_GROUP, count),)}
+        if printed.twins and 0 < staged <= _STAGED_BYTES and not _overlap(named):
+            name, options = launch.staged, {"threads": (count,), "group_size": (STAGE,), "shared_bytes": staged}
+        getattr(library, name)(*(part.array for part in parts), words, error, answers, **options)
+        if printed.fails:
+            told = np.ascontiguousarray(Device.host(error))
+            if told[5]:
+                self._fail(told.ctypes.data)
+        return answers
+
+
+def _overlap(named: Sequence[tuple[Argument, _Part]]) -> bool:
+    """Whether what is written may reach into what is read."""
+    places = [(argument.written, part.array.untyped_storage().data_ptr()) for argument, part in named]
+    return bool({place for written, place in places if written} & {place for written, place in places if not written})
 
 
 class DeviceBatch:
@@ -44,67 +121,79 @@ class DeviceBatch:
         self.program = loops.parse(function, types, real=real)
         self.types, self.results = types, list(results) or [np.dtype(kind.value) for kind in self.program.result]
         self.device = Device(device)
-        self._boundscheck, self._whole = boundscheck, _of_arrays(self.program)
-        self._compiled: dict[frozenset[str], tuple[DeviceProgram, Any]] = {}
-        self._kernels(frozenset())  # what is not supported is said before anything is moved
-        self._fail = failing(self.program)
-
-    def _kernels(self, common: frozenset[str]) -> tuple[DeviceProgram, Any]:
-        """The kernels where all items share these arguments."""
-        with compiling():
-            if common not in self._compiled:
-                made = self.device.compiled(self._whole, self._boundscheck, batched=True, common=common)
-                self._compiled[common] = made
-            return self._compiled[common]
+        self._plain = _BatchKernels(self.device, self.program, boundscheck)
+        self._plans: dict[tuple[tuple[int, int], ...], tuple[_BatchKernels, Mapping[tuple[int, int], int]] | None] = {}
 
     def run(self, inputs: Sequence[Any], results: Sequence[Any], shape: tuple[int, ...]) -> None:
         """`inputs` may broadcast over `shape`, `results` have it in front; NumPy arrays, or tensors of the device."""
-        count = int(np.prod(shape))
+        count = math.prod(shape)
         if count == 0:
             return
-        sizes: list[int] = []
-        arrays: list[Any] = []
-        staged, common = 0, set()
+        parts = []
         for index, kind in enumerate(self.types):
             core, dtype = (kind.ndim, kind.dtype) if isinstance(kind, ArrayType) else (0, kind)
             given = inputs[index] if index < len(inputs) else results[index - len(inputs)]
             inner = tuple(given.shape[given.ndim - core :]) if core else ()
             once = index < len(inputs) and given.ndim == len(inner)
-            arrays.append(self.device.move(given if once else _whole(given, (*shape, *inner)), dtype.value))
-            inner = inner or (1,)
-            each = 0 if once else int(np.prod(inner))
-            if once:
-                common.add(self.program.arguments[index].name)
-            sizes += [*inner, *packed_strides(inner), each]
-            staged += -(-each * (STAGE + 1) * dtype.bytes // 16) * 16
-        printed, library = self._kernels(frozenset(common))
-        result = self.program.result
-        error = self.device.zeros(10, "int32")
-        answers = self.device.zeros(max(1, len(result) * count), "int64")
-        words = self.device.move(np.array([*sizes, count], np.int64))
-        (launch,) = printed.launches
-        name, options = launch.kernel, {"threads": (count,), "group_size": (min(_GROUP, count),)}
-        if printed.twins and 0 < staged <= _STAGED_BYTES and not self._overlap(arrays, len(inputs)):
-            name, options = launch.staged, {"threads": (count,), "group_size": (STAGE,), "shared_bytes": staged}
-        getattr(library, name)(*arrays, words, error, answers, **options)
-        if printed.fails:
-            told = np.ascontiguousarray(Device.host(error))
-            if told[5]:
-                self._fail(told.ctypes.data)
-        if not result:
-            for target, array in zip(results, arrays[len(inputs) :], strict=True):
-                bring_back(array.reshape(target.shape), target)
+            array = self.device.move(given if once else _whole(given, (*shape, *inner)), dtype.value)
+            parts.append(_Part(array, inner or (1,), once))
+        constants = {i: value for i, value in enumerate(inputs) if is_constant(value)}
+        plan = self._plan(constants, parts, count) if constants and not self.program.result else None
+        answers = (plan or self._plain)(parts, count)
+        if not self.program.result:
+            for target, part in zip(results, parts[len(inputs) :], strict=True):
+                bring_back(part.array.reshape(target.shape), target)
             return
         cells = Device.host(answers).reshape(count, -1)
-        for place, (target, kind) in enumerate(zip(results, result, strict=True)):
+        for place, (target, kind) in enumerate(zip(results, self.program.result, strict=True)):
             one = cells[:, place].copy().view(kind.value)[:: 8 // kind.bytes].reshape(shape)
             bring_back(self.device.move(one) if self.device.holds(target) else one, target)
 
-    @staticmethod
-    def _overlap(arrays: Sequence[Any], inputs: int) -> bool:
-        """Whether what is written may reach into what is read."""
-        places = [array.untyped_storage().data_ptr() for array in arrays]
-        return bool(set(places[:inputs]) & set(places[inputs:]))
+    def _plan(self, constants: Mapping[int, ConstantArray], parts: Sequence[_Part], count: int) -> _BatchKernels | None:
+        """Kernels that do without these arrays, if they serve: made and measured where that was not done yet."""
+        key = tuple((i, id(array)) for i, array in sorted(constants.items()))
+        with compiling():
+            if key not in self._plans:
+                self._plans[key] = self._made(constants, parts, count)
+                for array in constants.values():
+                    weakref.finalize(array, self._plans.pop, key, None).atexit = False
+        kernels, guards = self._plans.get(key) or (None, {})
+        within = all(parts[argument].inner[axis] > limit for (argument, axis), limit in guards.items())
+        return kernels if within else None
+
+    def _made(
+        self, constants: Mapping[int, ConstantArray], parts: Sequence[_Part], count: int
+    ) -> tuple[_BatchKernels, Mapping[tuple[int, int], int]] | None:
+        scatter = find_scatter(self.program, constants)
+        if scatter is None or any(parts[i].inner[axis] <= limit for (i, axis), limit in scatter.guards.items()):
+            return None
+        scheme = schemes(self.program, scatter)[0]
+        kernels = _BatchKernels(self.device, scheme.program, True, scheme.tables)
+        written = [argument.written for argument in self.program.arguments]
+        own = {name: self._copied(parts) for name in ("plan", "plain")}
+        runs = {"plan": kernels, "plain": self._plain}
+        for name, run in runs.items():
+            run(own[name], count)
+        found, wanted = (
+            [Device.host(part.array) for part, yes in zip(own[name], written, strict=True) if yes] for name in runs
+        )
+        if not agrees(found, wanted, scatter):
+            return None
+        shortest = dict.fromkeys(runs, math.inf)
+        for _ in range(_TURNS):
+            for name, run in runs.items():
+                self.device.wait()
+                start = time.perf_counter()
+                run(own[name], count)
+                self.device.wait()
+                shortest[name] = min(shortest[name], time.perf_counter() - start)
+        return (kernels, dict(scatter.guards)) if shortest["plan"] < shortest["plain"] else None
+
+    def _copied(self, parts: Sequence[_Part]) -> list[_Part]:
+        """The parts, with copies of what the program writes."""
+        copy = lambda array: array.clone() if hasattr(array, "clone") else array.copy()
+        written = [argument.written for argument in self.program.arguments]
+        return [replace(one, array=copy(one.array)) if yes else one for one, yes in zip(parts, written, strict=True)]
 
 
 def _whole(given: Any, shape: tuple[int, ...]) -> Any:

@@ -12,6 +12,7 @@ from kernelwright import loops
 from kernelwright.errors import UsageError
 from kernelwright.functions.batches import batch_entry, batch_text
 from kernelwright.functions.chain import array_words
+from kernelwright.functions.constants import is_constant
 from kernelwright.functions.device_batches import DeviceBatch
 from kernelwright.functions.devices import HOSTED, device_of, hosted, on_device, say_once
 from kernelwright.functions.failures import failing
@@ -102,7 +103,8 @@ class Universal:
         """A NumPy array, or a tensor of a device's own memory as it is."""
         if type(value).__module__.startswith("torch") and hasattr(value, "detach"):
             value = value.detach()
-        array = value if self._device([value]) != "cpu" and on_device(value) else np.asarray(value)
+        kept = is_constant(value) or (self._device([value]) != "cpu" and on_device(value))
+        array = value if kept else np.asarray(value)
         core = (*self.inputs, *self.outputs)[index]
         if array.ndim < len(core):
             axes = f"({','.join(core)})"

@@ -27,6 +27,7 @@ from kernelwright.loops.program import (
     Command,
     Failure,
     Index,
+    Loop,
     Program,
     Range,
     Require,
@@ -110,6 +111,8 @@ GROUP = 256
 """Threads in a group where they work together."""
 STAGE = 32
 """Threads in a group that keeps its items' arrays in shared memory: few, so that groups fill it without a rest."""
+_UNROLLED = 4
+"""Turns of an innermost loop at once, where few threads fit a processor: each has to have several loads on the way."""
 COPIES = 32
 """Most copies of bins that a group keeps: one for each lane, so that lanes seldom meet."""
 
@@ -232,7 +235,7 @@ class _Kernel(ProgramPrinter):
         self.leave = "return (void)"
         self.atomic: frozenset[str] = frozenset()
         self.types = {one.name: one.type for one in (*program.variables, *program.scalars)}
-        self.teams = False
+        self.teams = self.unrolled = False
         self.fails = False
         """Whether what was printed may tell of an error."""
         self.items = f"sizes[{sum(2 * len(buffer.shape) + 1 for buffer in program.buffers)}]"
@@ -244,21 +247,30 @@ class _Kernel(ProgramPrinter):
 
     def staged(self, name: str, common: frozenset[str]) -> str:
         """The same with each item's arrays in the group's memory, where its threads find them side by side."""
-        lines, at, back, own = ["char* kw_room = kw_shared;", f"const int64 kw_items = {self.items};"], 0, [], set()
+        lines, back = ["char* kw_room = kw_shared;", f"const int64 kw_items = {self.items};"], []
+        parameters, given, inside, at = [], [], [], 0
+        own = frozenset(one.name for argument, one in self.arrays() if argument.name not in common or argument.written)
         for argument, buffer in self.arrays():
-            step = f"sizes[{at + 2 * len(buffer.shape)}]"
-            if argument.name not in common or argument.written:
-                own.add(buffer.name)
-                lines.append(
-                    f"const auto {buffer.name} = py::stage<{STAGE}>(kw_{buffer.name}, {step}, kw_items, kw_room);"
-                )
-            if argument.written:
-                back.append(f"{INDENT}py::bring_back({buffer.name}, kw_{buffer.name}, {step}, kw_items);\n")
+            step, all = f"sizes[{at + 2 * len(buffer.shape)}]", f"kw_all_{buffer.name}"
             at += 2 * len(buffer.shape) + 1
-        inside = "".join(f"{INDENT * 2}{line}\n" for line in self._locals()) + self.body(self.program.body, 2)
-        body = f"{INDENT}__syncthreads();\n{INDENT}const auto kw_item = [&]() {{\n{inside}{INDENT}}};\n"
-        body += f"{INDENT}if (kw_thread < kw_items) kw_item();\n{INDENT}__syncthreads();\n{''.join(back)}"
-        return self._text(name, lines, body, batched=True, own=frozenset(own), apart=True)
+            if buffer.name not in own:
+                continue
+            type = f"{'' if argument.written else 'const '}{MEMORY[buffer.type]}"
+            lines.append(f"{type}* const {all} = py::stage<{STAGE}>(kw_{buffer.name}, {step}, kw_items, kw_room);")
+            if argument.written:
+                back.append(f"{INDENT}py::bring_back<{STAGE}>({all}, kw_{buffer.name}, {step}, kw_items);\n")
+            # As a parameter it can be said of a pointer that no other one reaches what it points to.
+            parameters.append(f"{type}* __restrict__ {buffer.name}own")
+            given.append(f"{all} + threadIdx.x")
+            inside.append(f"const py::Own<{type}, {STAGE}> {buffer.name} = {{{buffer.name}own}};")
+        self.unrolled = True
+        text = "".join(f"{INDENT * 2}{line}\n" for line in (*inside, *self._locals())) + self.body(self.program.body, 2)
+        self.unrolled = False
+        body = f"{INDENT}__syncthreads();\n"
+        body += f"{INDENT}const auto kw_item = [&]({', '.join(parameters)}) {{\n{text}{INDENT}}};\n"
+        body += f"{INDENT}if (kw_thread < kw_items) kw_item({', '.join(given)});\n"
+        body += f"{INDENT}__syncthreads();\n{''.join(back)}"
+        return self._text(name, lines, body, batched=True, own=own, apart=True)
 
     def shared(
         self, name: str, before: tuple[Command, ...], nest: tuple[Range, ...], plan: LoopPlan, *, team: bool
@@ -409,6 +421,11 @@ class _Kernel(ProgramPrinter):
     def fail(self, failure: Failure, line: int, column: int, words: str) -> str:
         self.fails = True
         return super().fail(failure, line, column, words)
+
+    def plain_loop(self, loop: Range, depth: int) -> str:
+        innermost = not any(isinstance(one, Range | Loop) for one in commands(loop.body))
+        unrolled = f"{INDENT * depth}#pragma unroll {_UNROLLED}\n" if self.unrolled and innermost else ""
+        return unrolled + super().plain_loop(loop, depth)
 
     def range_(self, loop: Range, depth: int) -> str:
         before = self.proven

@@ -63,19 +63,18 @@ template <int N> PY_INLINE uint32 filled(uint32 own, int64 items) {
     return own * (uint32)(left < N ? left : N);
 }
 // Of `each` elements, in `room`, filled from `memory`, where the items' arrays lie one after the other.
-template <int N, class T> PY_INLINE Own<T, N> stage(T* memory, int64 each, int64 items, char*& room) {
+template <int N, class T> PY_INLINE T* stage(T* memory, int64 each, int64 items, char*& room) {
     typename Plain<T>::type* held = (typename Plain<T>::type*)room;
     const uint32 own = (uint32)each, count = filled<N>(own, items);
     const T* from = memory + int64(blockIdx.x) * N * each;
     for (uint32 e = threadIdx.x; e < count; e += N) held[e % own * (N + 1) + e / own] = from[e];
     room += (own * (N + 1) * (uint32)sizeof(T) + 15) / 16 * 16;
-    return Own<T, N>{held + threadIdx.x};
+    return held;
 }
-template <int N, class T> PY_INLINE void bring_back(Own<T, N> held, T* memory, int64 each, int64 items) {
+template <int N, class T> PY_INLINE void bring_back(const T* held, T* memory, int64 each, int64 items) {
     const uint32 own = (uint32)each, count = filled<N>(own, items);
-    const T* all = held.first - threadIdx.x;
     T* to = memory + int64(blockIdx.x) * N * each;
-    for (uint32 e = threadIdx.x; e < count; e += N) to[e] = all[e % own * (N + 1) + e / own];
+    for (uint32 e = threadIdx.x; e < count; e += N) to[e] = held[e % own * (N + 1) + e / own];
 }
 
 // Empty bins in `room`, as many copies of them as the launch made room for: threads that are neighbours add to other ones.
