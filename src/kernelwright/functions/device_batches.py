@@ -22,8 +22,8 @@ from kernelwright.functions.devices import Device, bring_back, packed_strides
 from kernelwright.functions.failures import failing
 from kernelwright.functions.locks import compiling
 from kernelwright.functions.plans.choosing import agrees
+from kernelwright.functions.plans.device_schemes import segmented
 from kernelwright.functions.plans.rows import find_scatter
-from kernelwright.functions.plans.schemes import schemes
 from kernelwright.functions.signatures import Types
 from kernelwright.loops import (
     STAGE,
@@ -39,7 +39,13 @@ from kernelwright.loops import (
 )
 from kernelwright.loops.program import Assign
 
-_GROUP = 64
+_ALONE = 64
+"""Threads in a group of which each does an item in the device's memory."""
+_GROUP = 128
+"""Most threads that work on one item."""
+_FEWEST_TURNS = 32
+"""Of an item's longest loop, from which a group does an item; below, a thread does."""
+_GROUPED_BYTES = 48 << 10
 _STAGED_BYTES = 96 << 10
 """Of a group's memory, at most: two groups for a processor of 200 KB or more."""
 _TURNS = 3
@@ -69,6 +75,7 @@ class _BatchKernels:
         self._whole, self._boundscheck = _of_arrays(program), boundscheck
         self._tables = [_Part(device.move(table), table.shape, True) for table in tables]
         self._compiled: dict[frozenset[str], tuple[DeviceProgram, Any]] = {}
+        self._turns: dict[tuple[tuple[int, ...], ...], int] = {}
         self._fail = failing(program)
         self.kernels(frozenset())  # what is not supported is said before anything is moved
 
@@ -85,24 +92,45 @@ class _BatchKernels:
         parts = [*parts, *self._tables]
         named = list(zip(self._whole.arguments, parts, strict=True))
         printed, library = self.kernels(frozenset(argument.name for argument, part in named if part.once))
-        sizes: list[int] = []
-        staged = 0
-        for part in parts:
-            sizes += [*part.inner, *packed_strides(part.inner), part.each]
-            staged += -(-part.each * (STAGE + 1) * part.array.dtype.itemsize // 16) * 16
+        sizes = [word for part in parts for word in (*part.inner, *packed_strides(part.inner), part.each)]
         result = self.program.result
         error, words = self.device.zeros(10, "int32"), self.device.move(np.array([*sizes, count], np.int64))
         answers = self.device.zeros(max(1, len(result) * count), "int64")
-        (launch,) = printed.launches
-        name, options = launch.kernel, {"threads": (count,), "group_size": (min(_GROUP, count),)}
-        if printed.twins and 0 < staged <= _STAGED_BYTES and not _overlap(named):
-            name, options = launch.staged, {"threads": (count,), "group_size": (STAGE,), "shared_bytes": staged}
+        name, options = self._launch(printed, parts, count, _overlap(named) if printed.twins else True)
         getattr(library, name)(*(part.array for part in parts), words, error, answers, **options)
         if printed.fails:
             told = np.ascontiguousarray(Device.host(error))
             if told[5]:
                 self._fail(told.ctypes.data)
         return answers
+
+    def _launch(
+        self, printed: DeviceProgram, parts: Sequence[_Part], count: int, overlap: bool
+    ) -> tuple[str, dict[str, Any]]:
+        """The kernel for these arrays, and how it is launched."""
+        (launch,) = printed.launches
+        room = lambda items: sum(-(-part.each * items * part.array.dtype.itemsize // 16) * 16 for part in parts)
+        if not overlap and launch.nests and room(1) <= _GROUPED_BYTES:
+            key = tuple(part.inner for part in parts)
+            if key not in self._turns:
+                self._turns[key] = self._most_turns(launch, parts)
+            if self._turns[key] >= _FEWEST_TURNS:
+                group = min(_GROUP, 1 << (self._turns[key] - 1).bit_length())
+                threads = {"threads": (count * group,), "group_size": (group,)}
+                return launch.grouped, {**threads, "shared_bytes": room(1)}
+        if not overlap and 0 < room(STAGE + 1) <= _STAGED_BYTES:
+            options = {"threads": (count,), "group_size": (STAGE,)}
+            return launch.staged, {**options, "shared_bytes": room(STAGE + 1)}
+        return launch.kernel, {"threads": (count,), "group_size": (min(_ALONE, count),)}
+
+    def _most_turns(self, launch: loops.Launch, parts: Sequence[_Part]) -> int:
+        """Of the loops that a group works off for an item."""
+        shown = [
+            np.broadcast_to(np.zeros((), argument.type.dtype.value), part.inner)
+            for argument, part in zip(self._whole.arguments, parts, strict=True)
+            if isinstance(argument.type, ArrayType)
+        ]
+        return max(loops.turns(self._whole, replace(launch, loops=nest), *shown) for nest in launch.nests)
 
 
 def _overlap(named: Sequence[tuple[Argument, _Part]]) -> bool:
@@ -167,7 +195,7 @@ class DeviceBatch:
         scatter = find_scatter(self.program, constants)
         if scatter is None or any(parts[i].inner[axis] <= limit for (i, axis), limit in scatter.guards.items()):
             return None
-        scheme = schemes(self.program, scatter)[0]
+        scheme = segmented(self.program, scatter, alone=True)
         kernels = _BatchKernels(self.device, scheme.program, True, scheme.tables)
         written = [argument.written for argument in self.program.arguments]
         own = {name: self._copied(parts) for name in ("plan", "plain")}

@@ -6,10 +6,12 @@ for each scalar returned.
 
 Where the device's threads share fast memory that all of them can add to, two kernels have a twin which the caller may
 launch instead: of a scatter one that adds into bins of each group first, and of a batch one that keeps there each
-item's arrays, but for the `common` ones, which all items share.
+item's arrays, but for the `common` ones, which all items share. A batch whose items are free loops has a third one, in
+which a group of threads works on an item.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -82,6 +84,15 @@ class Launch:
     bins: str | None = None
     """Of a scatter: the array that the kernel `binned` adds to by way of shared memory."""
 
+    nests: tuple[tuple[Range, ...], ...] = ()
+    """Of a batch: the loops that a group works off for an item, one nest after the other, in the kernel `grouped`."""
+
+    @property
+    def grouped(self) -> str:
+        """The twin of a batch with a group for each item, which wants shared memory for the item's arrays, each in
+        multiples of 16 bytes."""
+        return f"{self.kernel}_grouped"
+
     @property
     def binned(self) -> str:
         """The twin that takes turns in strides, GROUP threads in a group, and wants up to COPIES of the bins in their
@@ -136,6 +147,12 @@ def print_for(
         texts = [kernel.alone(launch.kernel)]
         if batched and dialect.twins and any(argument.name not in common for argument, _ in kernel.arrays()):
             texts.append(kernel.staged(launch.staged, common))
+            parts = [
+                (before, _nest(loop, plan, program), plan) for before, loop, plan in _steps(program, dialect) or ()
+            ]
+            launch = replace(launch, nests=tuple(nest for _, nest, _ in parts))
+            if parts:
+                texts.append(kernel.grouped(launch.grouped, common, parts))
         return DeviceProgram("\n".join(texts), (launch,), kernel.fails, len(texts) > 1)
     texts, launches, fails = [], [], False
     for number, (before, loop, plan) in enumerate(steps):
@@ -272,6 +289,37 @@ class _Kernel(ProgramPrinter):
         body += f"{INDENT}__syncthreads();\n{''.join(back)}"
         return self._text(name, lines, body, batched=True, own=own, apart=True)
 
+    def grouped(
+        self,
+        name: str,
+        common: frozenset[str],
+        parts: Sequence[tuple[tuple[Command, ...], tuple[Range, ...], LoopPlan]],
+    ) -> str:
+        """A group for each item: its threads fetch the item's arrays, take the turns of each loop, and bring back."""
+        lines, back, at = ["char* kw_room = kw_shared;", "const int64 kw_item = blockIdx.x;"], [], 0
+        own = frozenset(one.name for argument, one in self.arrays() if argument.name not in common or argument.written)
+        for argument, buffer in self.arrays():
+            step = f"sizes[{at + 2 * len(buffer.shape)}]"
+            at += 2 * len(buffer.shape) + 1
+            if buffer.name in own:
+                type = f"{'' if argument.written else 'const '}{MEMORY[buffer.type]}*"
+                lines.append(f"{type} const {buffer.name} = py::fetch(kw_{buffer.name}, {step}, kw_item, kw_room);")
+                if argument.written:
+                    words = f"{buffer.name}, kw_{buffer.name}, {step}, kw_item"
+                    back.append(f"{INDENT}py::put_back({words});\n")
+        text, sync = f"{INDENT}__syncthreads();\n", f"{INDENT}__syncthreads();\n"
+        for before, nest, plan in parts:
+            self.atomic = frozenset(buffer.name for buffer, _ in plan.scatters)
+            counted, total = self._counted(before, nest, 2)
+            inside = "".join(f"{INDENT * 3}{line}\n" for line in self._privates(plan)) + self._turn(nest, 3)
+            turns = f"for (int64 kw_turn = threadIdx.x; kw_turn < {total}; kw_turn += blockDim.x) kw_one(kw_turn);"
+            text += (
+                f"{INDENT}{{\n{counted}{INDENT * 2}const auto kw_one = [&](int64 kw_turn) {{\n{inside}{INDENT * 2}}};\n"
+            )
+            text += f"{INDENT * 2}{turns}\n{INDENT}}}\n{sync}"
+        self.atomic = frozenset()
+        return self._text(name, lines, text + "".join(back), batched=True, own=own, apart=True)
+
     def shared(
         self, name: str, before: tuple[Command, ...], nest: tuple[Range, ...], plan: LoopPlan, *, team: bool
     ) -> str:
@@ -302,12 +350,12 @@ class _Kernel(ProgramPrinter):
         text += f"{INDENT}__syncthreads();\n{INDENT}py::add_up({bins.name}, kw_{bins.name}, {size});\n"
         return self._text(name, lines, text, batched=False, own=frozenset((bins.name,)))
 
-    def _counted(self, before: tuple[Command, ...], nest: tuple[Range, ...]) -> tuple[str, str]:
+    def _counted(self, before: tuple[Command, ...], nest: tuple[Range, ...], depth: int = 1) -> tuple[str, str]:
         """What is computed first, and how many turns there are."""
-        text = self.body(before, 1)
+        text = self.body(before, depth)
         for number, loop in enumerate(nest):
             count = f"py::turns({self.value(loop.start)}, {self.value(loop.stop)}, {loop.step})"
-            text += f"{INDENT}const int64 kw_count{number} = {count};\n"
+            text += f"{INDENT * depth}const int64 kw_count{number} = {count};\n"
         return text, " * ".join(f"kw_count{number}" for number in range(len(nest)))
 
     def _turn(self, nest: tuple[Range, ...], depth: int) -> str:
@@ -321,11 +369,11 @@ class _Kernel(ProgramPrinter):
             turn = f"{turn} / kw_count{number}"
         # The body is a loop of one turn, so that a `continue` in it ends the turn.
         text += f"{pad}for (bool kw_once = true; kw_once; kw_once = false) {{\n"
-        text += f"{self._steps(nest[-1].body, depth + 1)}{pad}}}\n"
+        text += f"{self._team_body(nest[-1].body, depth + 1)}{pad}}}\n"
         self.proven = before
         return text
 
-    def _steps(self, body: tuple[Command, ...], depth: int) -> str:
+    def _team_body(self, body: tuple[Command, ...], depth: int) -> str:
         """The body; where threads work together, one of them does what comes after that."""
         places = [n for n, one in enumerate(body) if self.teams and isinstance(one, Range) and one.cooperative]
         if not places:

@@ -59,22 +59,23 @@ class DeviceScheme:
 
 def device_schemes(program: Program, scatter: Scatter) -> list[DeviceScheme]:
     """The plans that fit, the plainest first."""
-    scatter = in_order(scatter, np.argsort(packed(segment_of(scatter.key)), kind="stable"))
-    found = [_segmented(program, scatter)]
+    found = [segmented(program, scatter)]
     product = factored_out(scatter)
     if product is not None and len(scatter.key) == 1:
         found += _folded(program, scatter, product)
     return found
 
 
-def _segmented(program: Program, scatter: Scatter) -> DeviceScheme:
+def segmented(program: Program, scatter: Scatter, *, alone: bool = False) -> DeviceScheme:
+    """Rows sorted by place. `alone`: each thread sums whole segments by itself."""
+    scatter = in_order(scatter, np.argsort(packed(segment_of(scatter.key)), kind="stable"))
     tables, where, type = Tables(), scatter.update.where, scatter.update.value.type
     columns = {name: tables.add(packed(column)) for name, column in scatter.columns.items()}
     segment = segment_of(scatter.key)
     firsts = np.flatnonzero(np.concatenate(([True], segment[1:] != segment[:-1])))
     ends = np.concatenate((firsts[1:], [scatter.count]))
     keys = [tables.add(packed(axis[firsts])) for axis in scatter.key]
-    team = scatter.count >= _TEAM * len(firsts)
+    team = not alone and scatter.count >= _TEAM * len(firsts)
     sum = Variable("plan_sum", type)
 
     def rows(low: Expression, high: Expression) -> list[Command]:

@@ -77,6 +77,17 @@ template <int N, class T> PY_INLINE void bring_back(const T* held, T* memory, in
     for (uint32 e = threadIdx.x; e < count; e += N) to[e] = held[e % own * (N + 1) + e / own];
 }
 
+// An item's array of `each` elements in `room`, filled by the group's threads, and back.
+template <class T> PY_INLINE T* fetch(T* memory, int64 each, int64 item, char*& room) {
+    typename Plain<T>::type* held = (typename Plain<T>::type*)room;
+    for (uint32 e = threadIdx.x; e < (uint32)each; e += blockDim.x) held[e] = memory[item * each + e];
+    room += ((uint32)each * (uint32)sizeof(T) + 15) / 16 * 16;
+    return held;
+}
+template <class T> PY_INLINE void put_back(const T* held, T* memory, int64 each, int64 item) {
+    for (uint32 e = threadIdx.x; e < (uint32)each; e += blockDim.x) memory[item * each + e] = held[e];
+}
+
 // Empty bins in `room`, as many copies of them as the launch made room for: threads that are neighbours add to other ones.
 template <class T> PY_INLINE Strided<T> bins(T*, int64 size, char* room) {
     uint32 bytes;
