@@ -49,6 +49,8 @@ _GROUPED_BYTES = 48 << 10
 _STAGED_BYTES = 96 << 10
 """Of a group's memory, at most: two groups for a processor of 200 KB or more."""
 _TURNS = 3
+_MOST_SIZES = 256
+"""Whose words are kept on the device."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,9 @@ class _BatchKernels:
         self._tables = [_Part(device.move(table), table.shape, True) for table in tables]
         self._compiled: dict[frozenset[str], tuple[DeviceProgram, Any]] = {}
         self._turns: dict[tuple[tuple[int, ...], ...], int] = {}
+        self._words: dict[tuple[int, ...], Any] = {}
+        # Where programs that cannot fail would say so, and those that return nothing would put it.
+        self._unused = device.zeros(10, "int32"), device.zeros(1, "int64")
         self._fail = failing(program)
         self.kernels(frozenset())  # what is not supported is said before anything is moved
 
@@ -93,11 +98,15 @@ class _BatchKernels:
         named = list(zip(self._whole.arguments, parts, strict=True))
         printed, library = self.kernels(frozenset(argument.name for argument, part in named if part.once))
         sizes = [word for part in parts for word in (*part.inner, *packed_strides(part.inner), part.each)]
-        result = self.program.result
-        error, words = self.device.zeros(10, "int32"), self.device.move(np.array([*sizes, count], np.int64))
-        answers = self.device.zeros(max(1, len(result) * count), "int64")
+        key, result = (*sizes, count), self.program.result
+        if key not in self._words:
+            if len(self._words) >= _MOST_SIZES:
+                self._words.clear()
+            self._words[key] = self.device.move(np.array(key, np.int64))
+        error = self.device.zeros(10, "int32") if printed.fails else self._unused[0]
+        answers = self.device.zeros(len(result) * count, "int64") if result else self._unused[1]
         name, options = self._launch(printed, parts, count, _overlap(named) if printed.twins else True)
-        getattr(library, name)(*(part.array for part in parts), words, error, answers, **options)
+        getattr(library, name)(*(part.array for part in parts), self._words[key], error, answers, **options)
         if printed.fails:
             told = np.ascontiguousarray(Device.host(error))
             if told[5]:
