@@ -28,7 +28,7 @@ def _apart(mine: "Tensor | None", theirs: "Tensor | None") -> float:
         return float("inf")
     step = max(1, mine.numel() // _SAMPLE)
     start = random.randrange(step)
-    one, other = (_array(tensor)[start::step] for tensor in (mine, theirs))
+    one, other = (_array(tensor.reshape(-1)[start::step].cpu()) for tensor in (mine, theirs))
     if one.dtype.kind not in "fc":
         return float(numpy.mean(one != other)) if one.size else 0.0
     finite = numpy.isfinite(one)
@@ -45,12 +45,11 @@ def _length(numbers: numpy.ndarray) -> float:
         return float(numpy.sqrt(numpy.sum(numpy.square(numpy.abs(numbers)))))
 
 
-def _array(tensor: "Tensor") -> numpy.ndarray:
-    """Its elements in the order of memory; floating ones wide enough that squares do not overflow."""
+def _array(flat: "Tensor") -> numpy.ndarray:
+    """Its elements; floating ones wide enough that squares do not overflow."""
     import torch
 
-    flat = tensor.reshape(-1)
-    if tensor.dtype is torch.bfloat16:
+    if flat.dtype is torch.bfloat16:
         return (flat.view(torch.int16).numpy().astype(numpy.uint32) << 16).view(numpy.float32).astype(numpy.float64)
     array = flat.numpy()
     if array.dtype.kind == "c":

@@ -323,7 +323,22 @@ class Judge:
             # torch itself says nothing at NaN: ReLU's passes it on or not, as the formula happens to be written.
             plan = [case for case in plan if case.family not in PROBES]
         hearing = Hearing(self._reference, self._session(candidate), Evidence(candidate.baseline))
-        stage, comparisons = Stage.BUILD, ()
+        try:
+            return self._heard_out(hearing, plan, pooled, goal, extent, began)
+        except BaseException:  # our own fault, or the caller's: no child stays behind, and no memory of a GPU's
+            hearing.session.close()
+            raise
+
+    def _heard_out(
+        self,
+        hearing: Hearing,
+        plan: Sequence[Case],
+        pooled: int,
+        goal: Stage,
+        extent: _Extent | None,
+        began: float,
+    ) -> Verdict:
+        candidate, stage, comparisons = hearing.session.candidate, Stage.BUILD, ()
         try:
             with self.gate.busy():
                 self._refuse_unsupported(hearing)
