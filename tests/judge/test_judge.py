@@ -15,7 +15,7 @@ import torch
 
 from kernelwright import problems
 from kernelwright.errors import CompileError, ProblemError, UsageError
-from kernelwright.judge import JUDGE_VERSION, Gate, Judge, Settings, ledger, noise, scratch
+from kernelwright.judge import JUDGE_VERSION, Gate, Judge, Settings, ledger, noise, reference, scratch
 from kernelwright.judge.building import Building
 from kernelwright.judge.noise import QUIET, UNKNOWN, Noise
 from kernelwright.judge.session import SessionSettings
@@ -114,6 +114,19 @@ def test_a_candidate_is_timed_beside_what_is_held_and_confirmed(judge: Judge, pr
     assert sure.timing is not None and len(sure.timing.samples_us) >= SETTINGS.confirm_rounds
     assert not verdict.ledger and 0.99 < sum(share for _, share in sure.ledger) <= 1.0001
     assert any("addmm" in name for name, _ in sure.ledger[:3]), sure.ledger
+
+
+@pytest.mark.parametrize(("slow_s", "alike"), [(0.0, True), (1e9, False)])
+def test_where_answers_take_long_all_candidates_meet_the_same_hidden_cases(
+    slow_s: float, alike: bool, problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reference, "_SLOW_S", slow_s)
+    settings = replace(SETTINGS, time=False)
+    with Judge(problem, "cpu", settings=settings, gate=Gate(None)) as made:
+        met = [made.submit(eager(problem)).cases for _ in range(2)]
+    fresh = settings.fresh_cases
+    assert (met[0][:-fresh] == met[1][:-fresh]) is alike
+    assert not set(met[0][-fresh:]) & set(met[1][-fresh:])
 
 
 def test_an_earlier_verdicts_cases_are_asked_again(judge: Judge, problem: Problem) -> None:

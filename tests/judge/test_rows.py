@@ -1,5 +1,6 @@
 """The oracle in pieces gives what the whole gives, where rows are independent and only there."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from kernelwright.judge.reference import Reference
 from kernelwright.judge.rows import Pieces
 from kernelwright.records import Case, Problem
 
-SMALL = Pieces(whole_bytes=64 * 64, piece_bytes=2048)
+SMALL = Pieces(whole_bytes=64 * 64, piece_bytes=2048, few_bytes=0)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -103,6 +104,13 @@ def test_where_rows_depend_on_each_other_the_oracle_runs_as_a_whole(
     whole, pieces, lengths, _ = both(problem, Case("nominal", 3), monkeypatch)
     assert lengths[-2:] == [32, 32]
     assert torch.equal(whole.wanted[0].value, pieces.wanted[0].value)
+
+
+def test_few_pieces_are_not_worth_showing_that_they_may_be_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "SMALL", Pieces(whole_bytes=64 * 64, piece_bytes=8192))
+    assert both(load(tmp_path, INDEPENDENT[0]), Case("nominal", 3), monkeypatch)[2] == [32, 32]
 
 
 def test_a_batch_norm_in_training_is_no_matter_of_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,7 +205,7 @@ class Reference:
         return numerics.tf32_conv or numerics.tf32_matmul, case.family in _ALIKE
 
     def _try(self, case: Case, leaves: list[torch.Tensor]) -> Answer | None:
-        own = case.family == "nominal" and not case.sizes and case.weights == "original"
+        own = replace(case, seed=0, hidden=False) == Case("nominal", 0)
         limit_s = self._limit_s if own or not self._took_s else max(_LEAST_S, _SLOWER * self._took_s)
         began = time.monotonic()
         try:
