@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kernelwright.judge.budget import WOBBLE, Allowance, reach
+from kernelwright.judge.budget import WOBBLE, Allowance, least, reach
 from kernelwright.judge.examination import examine
 from kernelwright.judge.oracle import Truth
 
@@ -99,9 +99,7 @@ def in_rows(
             return None
         for place, (whole, value, shaken) in enumerate(zip(filled, truth.outputs, moved.outputs, strict=True)):
             mine = whole.own[span]
-            # What the rows grant of themselves, without the reference's own error: that must not hide a dependence.
-            alone = grant(value, shaken, value.to(mine.dtype), truth.reduction_length)
-            if value.shape != mine.shape or examine(mine, alone).wrong:
+            if value.shape != mine.shape or not _near(mine, value, shaken, grant, truth.reduction_length):
                 return None
             made = grant(value, shaken, mine, truth.reduction_length)
             whole.value[span], whole.allowed[span] = made.value, made.allowed
@@ -127,6 +125,14 @@ def in_rows(
         )
         note = f"{sampled}; {note}" if note else sampled
     return Found(tuple(filled), note)
+
+
+def _near(mine: torch.Tensor, value: torch.Tensor, shaken: torch.Tensor, grant: Grant, reduction: int) -> bool:
+    """Whether a result lies within what rows grant of themselves, without its own error: that must not hide a
+    dependence."""
+    if value.is_floating_point() and bool(((mine.double() - value).abs_() <= least(value, shaken, mine.dtype)).all()):
+        return True
+    return not examine(mine, grant(value, shaken, value.to(mine.dtype), reduction)).wrong
 
 
 def _splits(leaves: Sequence[torch.Tensor], count: int) -> list[tuple[int, ...]]:
