@@ -8,7 +8,7 @@ import torch
 from kernelwright.judge.budget import Allowance, Choice
 from kernelwright.judge.evidence import Difference
 
-_SLICE = 1 << 22
+_SLICE = 1 << 20
 
 
 def examine(got: torch.Tensor, wanted: Allowance) -> Difference:

@@ -33,7 +33,7 @@ _KINK = 2.0**-14
 _LEAST_S = 20.0
 _SLOWER = 20.0
 """Inputs of other families may take so much longer than the reference's own; beyond, they say nothing."""
-_SLOW_S = 0.2
+_SLOW_S = 0.05
 _LIGHTEST = 64
 """What has inputs and results of less than this part of what is large is not asked what lies between them."""
 _MORE = 8
