@@ -43,7 +43,16 @@ def mapped(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, tra
 @pytest.mark.parametrize("biased", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize(
     "rows, inner, columns",
-    [(1, 1, 1), (6, 8, 16), (13, 255, 33), (48, 256, 64), (49, 257, 65), (100, 600, 31), (300, 64, 130)],
+    [
+        (1, 1, 1),
+        (6, 8, 16),
+        (13, 255, 33),
+        (48, 256, 64),
+        (49, 257, 65),
+        (100, 600, 31),
+        (300, 64, 130),
+        (97, 8000, 35),
+    ],
 )
 def test_sizes(rows: int, inner: int, columns: int, biased: bool, transposed: bool) -> None:
     torch.manual_seed(0)

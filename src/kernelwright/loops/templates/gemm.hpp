@@ -6,10 +6,14 @@
 //                                   are 0 and are not computed
 //   bias  [columns]                 or null
 //
-// `tile` is the micro-kernel: ROWS x COLUMNS sums stay in registers while `inner` passes by; a number of a is broadcast
-// to a vector of b. A block of b lies packed in panels [columns / COLUMNS][depth][COLUMNS] in the second-level cache,
-// ROWS rows of a, packed [depth][ROWS], in the first. A weight is packed once, see `pack_weight`. Sums of one depth are added to `out` at its end, so rounding
-// errors grow with inner / DEPTH + DEPTH and not with inner.
+// `tile` is the micro-kernel: up to ROWS x COLUMNS sums stay in registers while a chunk of `inner` passes by; a number
+// of a is broadcast to a vector of b. Rows are shared out evenly among tiles, so that none is left with a few. Of a
+// chunk b lies packed in panels [columns / COLUMNS][chunk][COLUMNS], and a in rows PITCH apart, which a tile finds from
+// one address. Sums of a chunk are added to `out` at its end: rounding errors grow with inner / CHUNK + CHUNK and not
+// with inner.
+//   `wide`      packs both: a block of b stays in the second-level cache, a tile's rows of a in the first.
+//   `streamed`  reads a weight that was packed once, see `pack_weight`: all rows stay in the second-level cache, and
+//               while they are multiplied by a chunk of a panel the next chunk is fetched.
 // Source of the method: Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication".
 namespace gemm {
 
@@ -32,10 +36,17 @@ template <> struct Of<float> { typedef float Vector __attribute__((ext_vector_ty
 template <> struct Of<double> { typedef double Vector __attribute__((ext_vector_type(BYTES / sizeof(double)))); };
 template <class T> constexpr int LANES = BYTES / sizeof(T);
 template <class T> constexpr int COLUMNS = LANES<T> * VECTORS;
-// 12 rows of a, so deep, are 24 kB.
-template <class T> constexpr int64 DEPTH = 2048 / sizeof(T);
-// A packed block of b, on the stack of each thread: half of a second-level cache.
-template <class T> constexpr int64 BLOCK = (1 << 19) / sizeof(T);
+// A chunk of 12 rows of a, in the first-level cache, is 18 kB.
+template <class T> constexpr int64 CHUNK = 1536 / sizeof(T);
+// Rows of a start in different sets of a cache.
+constexpr int64 LINE_BYTES = 64;
+template <class T> constexpr int64 LINE = LINE_BYTES / sizeof(T);
+template <class T> constexpr int64 PITCH = CHUNK<T> + LINE<T>;
+// What `wide` packs of b and `streamed` of a, on the stack of each thread: a second-level cache has room for it, 1 MB
+// at least where vectors are 64 bytes.
+template <class T> constexpr int64 BLOCK = (BYTES == 64 ? 3 << 18 : 1 << 19) / sizeof(T);
+// Rows that `streamed` packs at once.
+constexpr int64 HEIGHT = 96;
 // What is worth a thread, in multiplications.
 constexpr int64 GRAIN = 1 << 18;
 // With so few rows or columns the other operand is read once and hardly anything is computed: packing it is no use.
@@ -88,59 +99,70 @@ template <class T> struct Start {
     int64 row;
 };
 
-// out[r][c] = start[r][c] + sum over i of a[i][r] * b[i][c], for COUNT rows and WIDE vectors of columns, both packed.
+// What is fetched while a tile is computed: so many lines from `from` on with every four components, for later.
+template <class T> struct Ahead {
+    const T* from;
+    int64 lines;
+};
+
+// out[r][c] = start[r][c] + sum over i of a[r][i] * b[i][c], for COUNT rows and WIDE vectors of columns, both packed.
 template <int COUNT, int WIDE, class T>
-GEMM_INLINE void tile(T* out, int64 out_row, Start<T> start, const T* a, const T* b, int64 depth) {
+GEMM_APART void tile(T* out, int64 out_row, Start<T> start, const T* a, const T* b, int64 depth, Ahead<T> ahead) {
     typedef typename Of<T>::Vector Vector;
-    Vector sums[COUNT][WIDE];
-    for (int r = 0; r < COUNT; ++r) __builtin_prefetch(out + r * out_row, 1);
-#pragma clang loop unroll(full)
+    // Where registers are left components take turns: shorter sums, and none waits for the one before.
+    constexpr int TURNS = COUNT * WIDE > ROWS * VECTORS / 2 ? 1 : COUNT * WIDE > ROWS * VECTORS / 4 ? 2 : 4;
+    Vector sums[COUNT][WIDE][TURNS] = {};
     for (int r = 0; r < COUNT; ++r)
-#pragma clang loop unroll(full)
-        for (int v = 0; v < WIDE; ++v) sums[r][v] = Vector(T(0));
-#pragma clang loop unroll_count(4)
-    for (int64 i = 0; i < depth; ++i) {
+        for (int v = 0; v < WIDE; ++v) __builtin_prefetch(out + r * out_row + v * LANES<T>, 1);
+    const auto add = [&](int64 i, int turn) __attribute__((always_inline)) {
         Vector column[WIDE];
 #pragma clang loop unroll(full)
         for (int v = 0; v < WIDE; ++v) column[v] = load<Vector>(b + i * COLUMNS<T> + v * LANES<T>);
 #pragma clang loop unroll(full)
         for (int r = 0; r < COUNT; ++r)
 #pragma clang loop unroll(full)
-            for (int v = 0; v < WIDE; ++v) sums[r][v] += Vector(a[i * ROWS + r]) * column[v];
+            for (int v = 0; v < WIDE; ++v) sums[r][v][turn % TURNS] += Vector(a[r * PITCH<T> + i]) * column[v];
+    };
+    int64 i = 0;
+    for (; i + 4 <= depth; i += 4) {
+        for (int64 line = 0; line < ahead.lines; ++line) __builtin_prefetch(ahead.from + line * LINE<T>, 0, 2);
+        ahead.from += ahead.lines * LINE<T>;
+        add(i, 0), add(i + 1, 1), add(i + 2, 2), add(i + 3, 3);
     }
+    for (; i < depth; ++i) add(i, 0);
 #pragma clang loop unroll(full)
     for (int r = 0; r < COUNT; ++r)
 #pragma clang loop unroll(full)
         for (int v = 0; v < WIDE; ++v) {
             const T* from = start.data + r * start.row + v * LANES<T>;
-            store(out + r * out_row + v * LANES<T>, start.data ? load<Vector>(from) + sums[r][v] : sums[r][v]);
+            Vector sum = sums[r][v][0];
+#pragma clang loop unroll(full)
+            for (int turn = 1; turn < TURNS; ++turn) sum += sums[r][v][turn];
+            store(out + r * out_row + v * LANES<T>, start.data ? load<Vector>(from) + sum : sum);
         }
 }
 
-// The same for up to COUNT rows, in tiles half as high where there are fewer.
-template <int COUNT, int WIDE, class T>
-GEMM_APART void tiles(int64 rows, T* out, int64 out_row, Start<T> start, const T* a, const T* b, int64 depth) {
-    if (rows >= COUNT) {
-        tile<COUNT, WIDE>(out, out_row, start, a, b, depth);
-        rows -= COUNT, out += COUNT * out_row, a += COUNT;
-        if (start.data) start.data += COUNT * start.row;
-    }
-    if (rows) tiles<COUNT == 1 ? 1 : COUNT / 2, WIDE>(rows, out, out_row, start, a, b, depth);
+// The same for any number of rows up to COUNT.
+template <int COUNT, int WIDE, class... Arguments> GEMM_INLINE void tiled(int64 rows, Arguments... arguments) {
+    if (rows == COUNT)
+        tile<COUNT, WIDE>(arguments...);
+    else if constexpr (COUNT > 1)
+        tiled<COUNT - 1, WIDE>(rows, arguments...);
 }
 
 // Any number of columns up to COLUMNS: a panel that is cut short goes by way of `edge`.
 template <class T>
-GEMM_INLINE void panel(int64 rows, int64 width, T* out, int64 out_row, Start<T> start, const T* a, const T* b,
-                       int64 depth) {
+GEMM_APART void panel(int64 rows, int64 width, T* out, int64 out_row, Start<T> start, const T* a, const T* b,
+                      int64 depth, Ahead<T> ahead) {
     if (width == COLUMNS<T>) {
-        tiles<ROWS, VECTORS>(rows, out, out_row, start, a, b, depth);
+        tiled<ROWS, VECTORS>(rows, out, out_row, start, a, b, depth, ahead);
         return;
     }
     alignas(64) T edge[ROWS * COLUMNS<T>];
     if (width <= LANES<T>)
-        tiles<ROWS, 1>(rows, edge, COLUMNS<T>, Start<T>{}, a, b, depth);
+        tiled<ROWS, 1>(rows, edge, COLUMNS<T>, Start<T>{}, a, b, depth, ahead);
     else
-        tiles<ROWS, VECTORS>(rows, edge, COLUMNS<T>, Start<T>{}, a, b, depth);
+        tiled<ROWS, VECTORS>(rows, edge, COLUMNS<T>, Start<T>{}, a, b, depth, ahead);
     for (int64 r = 0; r < rows; ++r)
         for (int64 c = 0; c < width; ++c)
             out[r * out_row + c] = (start.data ? start.data[r * start.row + c] : T(0)) + edge[r * COLUMNS<T> + c];
@@ -148,10 +170,9 @@ GEMM_INLINE void panel(int64 rows, int64 width, T* out, int64 out_row, Start<T> 
 
 // ---- packing ---------------------------------------------------------------------------------------------------
 
-// to[i][c] = from[c * across + i * along] for c < width, 0 up to WIDTH.
+// to[i][c] = from[c * across + i * along] for c < width, of rows WIDTH apart.
 template <int WIDTH, class T>
 GEMM_APART void pack(T* to, const T* from, int64 across, int64 along, int64 width, int64 depth) {
-    if (width < WIDTH) __builtin_memset(to, 0, depth * WIDTH * sizeof(T));
     if (across == 1 && width == WIDTH) {
         for (int64 i = 0; i < depth; ++i) __builtin_memcpy(to + i * WIDTH, from + i * along, WIDTH * sizeof(T));
         return;
@@ -180,6 +201,38 @@ GEMM_APART void pack(T* to, const T* from, int64 across, int64 along, int64 widt
         for (int64 k = c; k < width; ++k) to[i * WIDTH + k] = from[k * across + i * along];
 }
 
+// A panel of b, filled up with 0.
+template <class T>
+GEMM_INLINE void pack_panel(T* to, const T* from, int64 across, int64 along, int64 width, int64 depth) {
+    if (width < COLUMNS<T>) __builtin_memset(to, 0, depth * COLUMNS<T> * sizeof(T));
+    pack<COLUMNS<T>>(to, from, across, along, width, depth);
+}
+
+// A block of b in panels, COLUMNS of its columns each.
+template <class T> GEMM_APART void pack_block(T* to, Matrix<T> b, int64 columns, int64 depth) {
+    const int64 whole = b.column == 1 ? columns / COLUMNS<T> * COLUMNS<T> : 0;
+    for (int64 i = 0; i < (whole ? depth : 0); ++i)  // along the rows as they lie in memory
+        for (int64 c = 0; c < whole; c += COLUMNS<T>)
+            __builtin_memcpy(to + c * depth + i * COLUMNS<T>, b.data + i * b.row + c, COLUMNS<T> * sizeof(T));
+    for (int64 c = whole; c < columns; c += COLUMNS<T>)
+        pack_panel(to + c * depth, b.from(0, c).data, b.column, b.row, least(COLUMNS<T>, columns - c), depth);
+}
+
+// A chunk of rows of a.
+template <class T> GEMM_INLINE void pack_rows(T* to, Matrix<T> a, int64 rows, int64 depth) {
+    if (a.column == 1)
+        for (int64 r = 0; r < rows; ++r) __builtin_memcpy(to + r * PITCH<T>, a.data + r * a.row, depth * sizeof(T));
+    else
+        pack<PITCH<T>>(to, a.data, a.column, a.row, depth, rows);
+}
+
+// Fetches one of so many parts of rows that are packed next.
+template <class T> GEMM_INLINE void fetch_rows(Matrix<T> a, int64 rows, int64 depth, int64 part, int64 parts) {
+    if (a.column != 1) return;
+    for (int64 r = part; r < rows; r += parts)
+        for (int64 i = 0; i < depth; i += LINE<T>) __builtin_prefetch(a.data + r * a.row + i, 0, 2);
+}
+
 // A weight packed for good: [columns / COLUMNS][1 + inner][COLUMNS], first the panel's biases.
 template <class T> struct Panels {
     const T* data;
@@ -197,46 +250,72 @@ static void pack_weight(T* packed, const T* weight, const T* bias, int64 columns
             T* to = packed + c * (1 + inner);
             const int64 width = least(COLUMNS<T>, columns - c);
             for (int64 k = 0; k < COLUMNS<T>; ++k) to[k] = bias && k < width ? bias[c + k] : T(0);
-            pack<COLUMNS<T>>(to + COLUMNS<T>, weight + c * column_step, column_step, inner_step, width, inner);
+            pack_panel(to + COLUMNS<T>, weight + c * column_step, column_step, inner_step, width, inner);
         }
     });
 }
 
 // ---- many rows and columns -------------------------------------------------------------------------------------
 
-// B is a Matrix, or Panels that have the biases with them.
-template <class T, class B>
-GEMM_APART void wide(Result<T> out, Matrix<T> a, B b, const T* bias, int64 rows, int64 columns, int64 inner) {
-    constexpr bool packed = __is_same(B, Panels<T>);
-    alignas(64) T block[packed ? 1 : BLOCK<T>];
-    alignas(64) T high[ROWS * DEPTH<T>];
-    const int64 depth = inner ? parts_of(inner, parts_of(inner, DEPTH<T>)) : 1;
-    const int64 most = BLOCK<T> / depth / COLUMNS<T> * COLUMNS<T>;
+template <class T>
+GEMM_APART void wide(Result<T> out, Matrix<T> a, Matrix<T> b, const T* bias, int64 rows, int64 columns, int64 inner) {
+    alignas(64) T block[BLOCK<T>];
+    alignas(64) T high[ROWS * PITCH<T>];
+    const int64 chunk = inner ? parts_of(inner, parts_of(inner, CHUNK<T>)) : 1;
+    const int64 most = BLOCK<T> / chunk / COLUMNS<T> * COLUMNS<T>;
     const int64 side = parts_of(parts_of(columns, parts_of(columns, most)), COLUMNS<T>) * COLUMNS<T>;
+    const int64 tall = parts_of(rows, parts_of(rows, ROWS));
     for (int64 left = 0; left < columns; left += side)
-        for (int64 i = 0; i < inner || i == 0; i += depth) {
-            const int64 deep = least(depth, inner - i), right = least(columns, left + side);
-            if constexpr (!packed)
-                for (int64 c = left; c < right; c += COLUMNS<T>)
-                    pack<COLUMNS<T>>(block + (c - left) * deep, b.from(i, c).data, b.column, b.row,
-                                     least(COLUMNS<T>, right - c), deep);
-            for (int64 r = 0; r < rows; r += ROWS) {
-                const int64 height = least(ROWS, rows - r);
+        for (int64 i = 0; i < inner || i == 0; i += chunk) {
+            const int64 deep = least(chunk, inner - i), right = least(columns, left + side);
+            pack_block(block, b.from(i, left), right - left, deep);
+            for (int64 r = 0; r < rows; r += tall) {
+                const int64 height = least(tall, rows - r);
                 if (!out.from(r, left).keeps(height, right - left)) continue;
-                pack<ROWS>(high, a.from(r, i).data, a.row, a.column, height, deep);
+                pack_rows(high, a.from(r, i), height, deep);
                 for (int64 c = left; c < right; c += COLUMNS<T>) {
                     const int64 width = least(COLUMNS<T>, right - c);
                     const Result<T> own = out.from(r, c);
                     if (!own.keeps(height, width)) continue;
-                    Start<T> start{bias ? bias + c : nullptr, 0};
-                    const T* from = block + (c - left) * deep;
-                    if constexpr (packed) from = b.from(0, c).at(i), start = {b.from(0, c).data, 0};
-                    if (i) start = {own.data, out.row};
-                    panel(height, width, own.data, out.row, start, high, from, deep);
+                    fetch_rows(a.from(r + tall, i), least(tall, rows - r - tall), deep, (c - left) / COLUMNS<T>,
+                               parts_of(right - left, COLUMNS<T>));
+                    panel(height, width, own.data, out.row,
+                          i ? Start<T>{own.data, out.row} : Start<T>{bias ? bias + c : nullptr, 0}, high,
+                          block + (c - left) * deep, deep, Ahead<T>{});
                 }
             }
         }
     out.clear(rows, columns);
+}
+
+template <class T>
+GEMM_APART void streamed(Result<T> out, Matrix<T> a, Panels<T> b, int64 rows, int64 columns, int64 inner) {
+    alignas(64) T block[BLOCK<T>];
+    // With few rows the weight's memory is what costs: sums may be shorter, as libraries have them then.
+    const int64 longest = rows > 2 * ROWS ? CHUNK<T> : CHUNK<T> / 2;
+    const int64 chunk = inner ? parts_of(inner, parts_of(inner, longest)) : 1;
+    const int64 high = parts_of(rows, parts_of(rows, HEIGHT)), size = high * PITCH<T>, depth = BLOCK<T> / size * chunk;
+    for (int64 top = 0; top < rows; top += high)
+        for (int64 start = 0; start < inner || start == 0; start += depth) {
+            const int64 height = least(high, rows - top), stop = least(inner, start + depth);
+            const int64 count = parts_of(height, ROWS), tall = parts_of(height, count);
+            for (int64 i = start; i < stop; i += chunk)
+                pack_rows(block + (i - start) / chunk * size, a.from(top, i), height, least(chunk, stop - i));
+            // While one chunk of a panel is multiplied by all rows, the whole next one is fetched.
+            const int64 lines = parts_of(4 * COLUMNS<T> / LINE<T>, count);
+            for (int64 c = 0; c < columns; c += COLUMNS<T>)
+                for (int64 i = start; i < stop || i == 0; i += chunk) {
+                    const int64 deep = least(chunk, stop - i), width = least(COLUMNS<T>, columns - c);
+                    const T *own_a = block + (i - start) / chunk * size, *own_b = b.from(0, c).at(i);
+                    Ahead<T> ahead{own_b + deep * COLUMNS<T>, lines};
+                    for (int64 r = 0; r < height; r += tall, ahead.from += deep / 4 * lines * LINE<T>) {
+                        T* to = out.from(top + r, c).data;
+                        panel(least(tall, height - r), width, to, out.row,
+                              i ? Start<T>{to, out.row} : Start<T>{b.from(0, c).data, 0}, own_a + r * PITCH<T>, own_b,
+                              deep, ahead);
+                    }
+                }
+        }
 }
 
 // ---- few rows --------------------------------------------------------------------------------------------------
@@ -302,8 +381,8 @@ GEMM_APART void thin_sums(Result<T> out, Matrix<T> a, Matrix<T> b, int64 rows, i
     typedef typename Of<T>::Vector Vector;
     alignas(64) T sums[THIN][width];
     for (int64 left = 0; left < columns; left += width)
-        for (int64 start = 0; start < inner; start += DEPTH<T>) {
-            const int64 wide = least(width, columns - left), stop = least(inner, start + DEPTH<T>);
+        for (int64 start = 0; start < inner; start += CHUNK<T>) {
+            const int64 wide = least(width, columns - left), stop = least(inner, start + CHUNK<T>);
             __builtin_memset(sums, 0, sizeof(sums));
             for (int64 i = start; i < stop; i += few) {
                 const int64 deep = least(few, stop - i);
@@ -357,7 +436,7 @@ GEMM_INLINE void part(Result<T> out, Matrix<T> a, Matrix<T> b, const T* bias, in
 
 template <class T>
 GEMM_INLINE void part(Result<T> out, Matrix<T> a, Panels<T> b, const T*, int64 rows, int64 columns, int64 inner) {
-    wide(out, a, b, static_cast<const T*>(nullptr), rows, columns, inner);
+    streamed(out, a, b, rows, columns, inner);
 }
 
 // Products are cut into as many parts as give every thread the same number of them, and those so that least is packed.
@@ -372,9 +451,18 @@ GEMM_INLINE void shared(T* out, Matrix<T> a, int64 a_batch, B b, int64 b_batch, 
     for (int64 d = 1; d <= parts; ++d)
         if (parts % d == 0 && rows * parts / d + columns * d < rows * parts / down + columns * down) down = d;
     int64 across = parts / down;
+    // Of a packed weight each thread reads its own part, where it has whole panels enough for all.
+    if (__is_same(B, Panels<T>) && parts > 1) {
+        const int64 panels = parts_of(columns, COLUMNS<T>);
+        const auto most = [&](int64 d) { return parts_of(rows, d) * parts_of(panels, parts / d); };
+        down = 1;
+        for (int64 d = 2; d <= parts; ++d)
+            if (parts % d == 0 && most(d) < most(down)) down = d;
+        across = parts / down;
+    }
     // Rows of a triangle differ in length: each thread gets a part from either end.
     if (band && threads > 1) down = 2 * parts, across = 1;
-    const int64 height = parts_of(parts_of(rows, down), ROWS) * ROWS;
+    const int64 height = parts_of(rows, down);
     const int64 width = parts_of(parts_of(columns, across), COLUMNS<T>) * COLUMNS<T>;
     const int64 tasks = down * across;
     parallel_for(batch * tasks, batch * tasks / threads, [=](int64 begin, int64 end) {
