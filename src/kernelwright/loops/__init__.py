@@ -1,7 +1,8 @@
 """The one code generator: a typed loop-nest IR, schedules, and printers. Knows no torch.
 
 A Python function becomes a `Program` by `parse`, and text by `print_program_cpp`.
-A `Fusion` (steps over one domain) becomes a plain nest by `nest`, a fast one by `scheduled`, and text by `print_cpp`.
+A `Fusion` (steps over one domain) becomes a plain nest by `nest`, a fast one by `scheduled`, and text by `print_cpp` or
+`print_msl`.
 """
 
 from kernelwright.loops.analysis import Kind, LoopPlan, ProgramPlan, analyse
@@ -40,6 +41,7 @@ from kernelwright.loops.linear import (
     print_linear,
     print_packed_weight,
 )
+from kernelwright.loops.msl import MetalKernel, msl_kernel_template, print_msl
 from kernelwright.loops.nest import Declare, For, Kernel, Let, Local, Move, Reduction, Statement, Store, Update
 from kernelwright.loops.program import Argument, ArrayType, Failure, Program
 from kernelwright.loops.program_cpp import print_function, print_program_cpp, program_template
@@ -79,6 +81,7 @@ __all__ = [
     "Load",
     "Local",
     "LoopPlan",
+    "MetalKernel",
     "Move",
     "Op",
     "Operand",
@@ -107,6 +110,7 @@ __all__ = [
     "filled_template",
     "interpret",
     "keep_row",
+    "msl_kernel_template",
     "msl_template",
     "nest",
     "packed_convolution",
@@ -120,6 +124,7 @@ __all__ = [
     "print_filled",
     "print_function",
     "print_linear",
+    "print_msl",
     "print_packed_weight",
     "print_program_cpp",
     "print_program_cuda",

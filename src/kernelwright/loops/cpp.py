@@ -4,19 +4,10 @@ The body of a parallel loop becomes a function of its own: its pointers are `__r
 outputs and inputs do not overlap, and they are values, so a store to one of them cannot seem to change the others.
 """
 
-from kernelwright.errors import LoweringError
-from kernelwright.loops.cpp_expressions import MEMORY, VALUE, CppExpressions
-from kernelwright.loops.expressions import (
-    Buffer,
-    Constant,
-    Expression,
-    address,
-    size_of,
-)
-from kernelwright.loops.nest import Declare, For, Kernel, Let, Local, Move, Statement, Store, Update, neutral
-from kernelwright.loops.types import ScalarType
-
-_INDENT = "    "
+from kernelwright.loops.cpp_expressions import MEMORY
+from kernelwright.loops.expressions import Buffer, size_of
+from kernelwright.loops.nest import For, Kernel, Move
+from kernelwright.loops.statements_cpp import INDENT, StatementPrinter, elements
 
 
 def print_cpp(kernel: Kernel) -> str:
@@ -24,7 +15,9 @@ def print_cpp(kernel: Kernel) -> str:
     return _Printer(kernel).text()
 
 
-class _Printer(CppExpressions):
+class _Printer(StatementPrinter):
+    language = "C++"
+
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.functions: list[str] = []
@@ -33,7 +26,7 @@ class _Printer(CppExpressions):
 
     def text(self) -> str:
         kernel = self.kernel
-        body = self._body(kernel.body, 1)
+        body = self.body(kernel.body, 1)
         parameters = ", ".join(self._parameters(""))
         note = "".join(f"// {line}\n" for line in kernel.note.splitlines())
         main = f"kernel void {kernel.name}({parameters}) {{\n{body}}}\n"
@@ -51,77 +44,49 @@ class _Printer(CppExpressions):
 
     # ---- statements ---------------------------------------------------------------------------------------------
 
-    def _body(self, body: tuple[Statement, ...], depth: int) -> str:
-        return "".join(self._statement(statement, depth) for statement in body)
+    def local(self, buffer: Buffer, depth: int) -> str:
+        if depth == 1:
+            self.shared.append(buffer)
+        return f"{INDENT * depth}alignas(64) {MEMORY[buffer.type]} {buffer.name}[{elements(buffer)}];\n"
 
-    def _statement(self, statement: Statement, depth: int) -> str:
-        pad = _INDENT * depth
-        match statement:
-            case Let(variable, value):
-                return f"{pad}const {VALUE[variable.type]} {variable.name} = {self.value(value)};\n"
-            case Declare(variable, reduction):
-                start = self.value(neutral(reduction, variable.type))
-                return f"{pad}{VALUE[variable.type]} {variable.name} = {start};\n"
-            case Update(variable, reduction, value):
-                name = variable.name
-                return f"{pad}{name} = math::{reduction.value}_step({name}, {self.value(value)});\n"
-            case Store(buffer, index, value):
-                converted = self._stored(buffer, self.value(value), value.type)
-                return f"{pad}{buffer.name}[{self.value(address(buffer, index))}] = {converted};\n"
-            case Local(buffer):
-                if depth == 1:
-                    self.shared.append(buffer)
-                count = 1
-                for size in buffer.shape:
-                    count *= int(size)
-                return f"{pad}alignas(64) {MEMORY[buffer.type]} {buffer.name}[{count}];\n"
-            case Move(target, target_index, source, source_index, (rows, columns), strides):
-                to, of = self._place(target, target_index), self._place(source, source_index)
-                if strides is None:
-                    return f"{pad}tiles::stream({to}, {of}, {self.value(columns)});\n"
-                steps = [self.value(size_of(stride)) for stride in strides]
-                sizes = f"{self.value(rows)}, {self.value(columns)}"
-                return f"{pad}tiles::transpose({to}, {steps[0]}, {of}, {steps[1]}, {sizes});\n"
-            case For():
-                return self._parallel(statement, depth) if statement.grain else self._loop(statement, depth)
-        raise LoweringError(f"no C++ for {type(statement).__name__}")
+    def move(self, move: Move, depth: int) -> str:
+        pad, (rows, columns) = INDENT * depth, move.sizes
+        to, of = self.place(move.target, move.target_index), self.place(move.source, move.source_index)
+        if move.strides is None:
+            return f"{pad}tiles::stream({to}, {of}, {self.value(columns)});\n"
+        steps = [self.value(size_of(stride)) for stride in move.strides]
+        sizes = f"{self.value(rows)}, {self.value(columns)}"
+        return f"{pad}tiles::transpose({to}, {steps[0]}, {of}, {steps[1]}, {sizes});\n"
 
-    def _place(self, buffer: Buffer, index: tuple[Expression, ...]) -> str:
-        place = address(buffer, index)
-        return buffer.name if place == Constant(0, ScalarType.INT64) else f"{buffer.name} + {self.value(place)}"
+    def loop(self, loop: For, depth: int) -> str:
+        if loop.grain:
+            return self._parallel(loop, depth)
+        return self._annotated(loop, self.value(loop.start), self.value(loop.stop), depth)
 
-    def _stored(self, buffer: Buffer, value: str, type: ScalarType) -> str:
-        return value if buffer.type in (type, ScalarType.BOOL) else f"({MEMORY[buffer.type]})({value})"
-
-    def _loop(self, loop: For, depth: int) -> str:
-        return self._for(loop, self.value(loop.start), self.value(loop.stop), depth)
-
-    def _for(self, loop: For, start: str, stop: str, depth: int) -> str:
-        pad, i = _INDENT * depth, loop.index
+    def _annotated(self, loop: For, start: str, stop: str, depth: int) -> str:
         pragma = ""
         if loop.interleave:
             pragma = f"#pragma clang loop vectorize(assume_safety) interleave_count({loop.interleave})\n"
         elif loop.unroll:
             pragma = "#pragma clang loop unroll(full)\n"
-        head = f"{pad}for (int64 {i} = {start}; {i} < {stop}; ++{i}) {{\n"
-        return f"{pragma}{head}{self._body(loop.body, depth + 1)}{pad}}}\n"
+        return pragma + self.for_(loop, start, stop, depth)
 
     def _parallel(self, loop: For, depth: int) -> str:
         """The loop's body as a function over a range of tasks, and the call that shares the tasks out."""
-        pad, kernel = _INDENT * depth, self.kernel
+        pad, kernel = INDENT * depth, self.kernel
         suffix = "" if not self.functions else f"_{len(self.functions)}"
         name = f"{kernel.name}_part{suffix}"
         shared = list(self.shared)
         parameters = ["int64 begin", "int64 end", *self._parameters(" __restrict")]
         parameters += [f"{MEMORY[buffer.type]}* __restrict {buffer.name}" for buffer in shared]
         self.functions.append(
-            f"static void {name}({', '.join(parameters)}) {{\n{self._for(loop, 'begin', 'end', 1)}}}\n"
+            f"static void {name}({', '.join(parameters)}) {{\n{self._annotated(loop, 'begin', 'end', 1)}}}\n"
         )
         arguments = [*(buffer.name for buffer in (*kernel.outputs, *kernel.inputs)), *kernel.sizes]
         captured = "".join(f", {buffer.name} = &{buffer.name}[0]" for buffer in shared)
         arguments += [buffer.name for buffer in shared]
         return (
             f"{pad}parallel_for({self.value(loop.stop)}, {loop.grain}, [={captured}](int64 begin, int64 end) {{\n"
-            f"{pad}{_INDENT}{name}({', '.join(['begin', 'end', *arguments])});\n"
+            f"{pad}{INDENT}{name}({', '.join(['begin', 'end', *arguments])});\n"
             f"{pad}}});\n"
         )

@@ -10,6 +10,7 @@ item's arrays, but for the `common` ones, which all items share. A batch whose i
 which a group of threads works on an item.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -71,6 +72,14 @@ class Dialect:
     missing: frozenset[Op]
     infinity: str
     nan: str
+
+    def special(self, expression: Expression) -> str | None:
+        """The text of an infinity or NaN; None of anything else."""
+        if not isinstance(expression, Constant) or not expression.type.floating or math.isfinite(expression.value):
+            return None
+        if expression.value != expression.value:
+            return self.nan
+        return self.infinity if expression.value > 0 else f"(-{self.infinity})"
 
 
 @dataclass(frozen=True)
@@ -497,12 +506,8 @@ class _Kernel(ProgramPrinter):
         return f"{text}{pad}return;\n"
 
     def expression(self, expression: Expression) -> tuple[str, int]:
-        match expression:
-            case Constant(value, type) if type.floating and value != value:
-                return self.dialect.nan, ATOM
-            case Constant(value, type) if type.floating and value in (float("inf"), float("-inf")):
-                return (self.dialect.infinity if value > 0 else f"(-{self.dialect.infinity})"), ATOM
-        return super().expression(expression)
+        special = self.dialect.special(expression)
+        return super().expression(expression) if special is None else (special, ATOM)
 
     def apply(self, op: Op, operands: tuple[Expression, ...]) -> tuple[str, int]:
         floating = operands[0].type.floating
