@@ -67,6 +67,8 @@ class Allowance:
     def undecided(self) -> float:
         """The share of elements about which the reference says nothing: its decisions hang on a rounding."""
         count = self.allowed.numel()
+        if bool(torch.isfinite(self.allowed.sum(dtype=torch.float64))):
+            return 0.0
         return float(torch.isinf(self.allowed).sum()) / count if count else 0.0
 
 

@@ -98,12 +98,14 @@ def _headed(text: str) -> str:
 def _own_digest() -> str:
     """Names the content of the shim and of the front end."""
     files = [*SHIM.rglob("*"), *Path(__file__).parent.glob("*.py")]
-    return digest(clang.compiler(), *((path.name, path.read_text()) for path in sorted(files) if path.is_file()))
+    found = [(path.name, digest_bytes(path.read_bytes())) for path in sorted(files) if path.is_file()]
+    return digest(clang.compiler(), *found)
 
 
 def _keep(path: Path, made: Module, files: Sequence[str]) -> None:
     record = {
         "text": made.unit.text,
+        "digest": made.unit.digest,
         "entries": [asdict(entry) for entry in made.unit.entries],
         "constants": [asdict(constant) for constant in made.constants],
         "files": {file: digest_bytes(Path(file).read_bytes()) for file in files},
@@ -123,6 +125,7 @@ def _recalled(path: Path) -> Module | None:
     if not unchanged:
         return None
     unit = Unit(record["text"], tuple(map(_entry, record["entries"])), (str(SHIM),), FLAGS)
+    vars(unit)["digest"] = record["digest"]  # for a file of a hundred entries worth a few milliseconds
     return Module(unit, tuple(Constant(**constant) for constant in record["constants"]))
 
 

@@ -9,12 +9,16 @@ from functools import cache
 from typing import Any, TypeVar
 
 Record = TypeVar("Record")
+_PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 def encode(value: Any) -> Any:
     """`value` as JSON: dataclasses become objects, tuples lists, enums their value."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if type(value) in _PLAIN:
+        return value
+    names = _names(type(value))
+    if names is not None:
+        return {name: encode(getattr(value, name)) for name in names}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, (list, tuple)):
@@ -24,6 +28,12 @@ def encode(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TypeError(f"a record holds plain values only, not {type(value).__name__}")
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...] | None:
+    """Of a record's fields; None for other types."""
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 
 def strict(value: Any) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from kernelwright.errors import MissingError, UnknownNameError, UsageError
-from kernelwright.records import digest
+from kernelwright.records import digest, digest_bytes
 from kernelwright.simt import assembly, glue, matrices, regions, sites, store
 from kernelwright.simt.library import Library, sized
 from kernelwright.simt.unit import Entry, Unit
@@ -247,7 +247,8 @@ def machine() -> str:
 @cache
 def runtime_digest() -> str:
     """Names the content of runtime/."""
-    return digest(*((path.name, path.read_text()) for path in sorted(RUNTIME.iterdir()) if path.is_file()))
+    files = sorted(path for path in RUNTIME.iterdir() if path.is_file())
+    return digest(*((path.name, digest_bytes(path.read_bytes())) for path in files))
 
 
 def included(makefile: str) -> list[Path]:

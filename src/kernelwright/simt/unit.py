@@ -1,6 +1,7 @@
 """What a front end hands over: translated C++ and the entries in it, without a word of the language it came from."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from kernelwright.records import digest
@@ -52,7 +53,7 @@ class Unit:
     flags: tuple[str, ...] = ()
     simd_width: int = 32
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Names the content; the files it includes are compared by content where a build is recalled."""
         return digest("unit", self.text, self.entries, self.include_dirs, self.flags, self.simd_width)
