@@ -12,8 +12,6 @@ from kernelwright.graph.node import example_size, is_contiguous, tensor_of
 
 aten = torch.ops.aten
 
-FEWEST_ROWS = 4
-"""With fewer rows a map reads its weights and hardly computes: libraries do that as well as it can be done."""
 LARGEST_WEIGHT = 1 << 24
 """Elements of a weight that are kept a second time, packed."""
 
@@ -58,8 +56,6 @@ def linear_call(node: Node, weights: Collection[Node]) -> LinearCall | None:
     rows: Any = 1
     for size in tensor_of(x).shape[:-1]:
         rows = rows * size
-    if example_size(rows) < FEWEST_ROWS:
-        return None
     steps = (inner, 1) if transposed else (1, columns)
     return LinearCall(x, weight, bias, rows, columns, inner, *steps)
 

@@ -443,7 +443,10 @@ GEMM_INLINE void part(Result<T> out, Matrix<T> a, Panels<T> b, const T*, int64 r
 template <class T, class B>
 GEMM_INLINE void shared(T* out, Matrix<T> a, int64 a_batch, B b, int64 b_batch, const T* bias, int64 batch, int64 rows,
                         int64 columns, int64 inner, int64 low, int64 high) {
-    const int64 work = rows * columns * inner, threads = least(kernelwright::thread_count(), batch * work / GRAIN + 1);
+    // With fewer rows or columns than 4 it takes as long: the other operand's memory is what costs.
+    const int64 thin = THIN * (rows > columns ? rows : columns);
+    const int64 work = (rows * columns > thin ? rows * columns : thin) * inner;
+    const int64 threads = least(kernelwright::thread_count(), batch * work / GRAIN + 1);
     int64 parts = 1;
     while (batch * parts % threads && batch * parts < 8 * threads) ++parts;
     const bool band = low > -rows || high < columns - 1;
