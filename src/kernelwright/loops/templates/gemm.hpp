@@ -301,8 +301,9 @@ GEMM_APART void streamed(Result<T> out, Matrix<T> a, Panels<T> b, int64 rows, in
             const int64 count = parts_of(height, ROWS), tall = parts_of(height, count);
             for (int64 i = start; i < stop; i += chunk)
                 pack_rows(block + (i - start) / chunk * size, a.from(top, i), height, least(chunk, stop - i));
-            // While one chunk of a panel is multiplied by all rows, the whole next one is fetched.
-            const int64 lines = parts_of(4 * COLUMNS<T> / LINE<T>, count);
+            // While one chunk of a panel is multiplied by all rows, the whole next one is fetched. With so few rows that
+            // the panel passes at the pace of memory, the processor's own fetching does better.
+            const int64 lines = height > ROWS / 2 ? parts_of(4 * COLUMNS<T> / LINE<T>, count) : 0;
             for (int64 c = 0; c < columns; c += COLUMNS<T>)
                 for (int64 i = start; i < stop || i == 0; i += chunk) {
                     const int64 deep = least(chunk, stop - i), width = least(COLUMNS<T>, columns - c);
