@@ -102,3 +102,9 @@ def test_what_stays_with_the_library(function, args: tuple[Tensor, ...]) -> None
 def test_products_may_be_left_to_the_library() -> None:
     captured = capture(Of(lambda m, a, b: a @ b), (drawn(30, 200), drawn(200, 30)))
     assert lower(captured).multiplies and not lower(captured, linear=False).multiplies
+
+
+def test_usual_products_may_be_left_to_the_library() -> None:
+    module = Of(lambda m, a, b, c: (a @ b, a[:2] @ b, torch.triu(a @ c)))
+    captured = capture(module, (drawn(30, 200), drawn(200, 30), drawn(200, 40)))
+    assert len(lower(captured).filled) == 3 and len(lower(captured, products=False).filled) == 2

@@ -110,9 +110,10 @@ def problem(source: str, *shape: int, **fields: Any) -> Problem:
     return Problem("test", source, signature, **fields)
 
 
-def proposed(given: Problem, times: dict[str, float] | None = None, **fields: Any) -> RecordingBench:
+def proposed(given: Problem, times: dict[str, float] | None = None, name: str = "x", **fields: Any) -> RecordingBench:
+    """`name` is the processor's."""
     bench = RecordingBench(times or {})
-    asyncio.run(TemplateWriter().write(Brief(given, "cpu", Facts("cpu", "x", "x86_64", threads=2), **fields), bench))
+    asyncio.run(TemplateWriter().write(Brief(given, "cpu", Facts("cpu", name, "x86_64", threads=2), **fields), bench))
     return bench
 
 
@@ -163,6 +164,14 @@ def test_the_library_s_linear_maps_can_win() -> None:
     assert labels(bench) == ["vec=4", "library linear vec=2"]
     assert "self.lib.linear" in bench.submitted[0].sources[0].text
     assert "F.linear" in bench.submitted[1].sources[0].text
+
+
+def test_products_are_not_proposed_where_the_library_s_are_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
+    assert labels(proposed(problem(PLAIN, 200, 200), name="AMD EPYC")) == ["vec=4"]
+    assert not proposed(problem(PLAIN, 200, 200), name="Intel(R) Xeon(R)").submitted
+    bench = proposed(problem(BLOCK, 6, 50, 48), name="Intel(R) Xeon(R)")
+    assert "self.lib.linear" in bench.submitted[0].sources[0].text
 
 
 def test_no_trials_where_time_is_short() -> None:

@@ -23,7 +23,7 @@ from kernelwright.graph.lower_filled import FilledCall, Maker, Packing, filled_c
 from kernelwright.graph.lower_groups import Group, groups_of
 from kernelwright.graph.lower_layout import memory_order
 from kernelwright.graph.lower_linear import LinearCall, linear_call
-from kernelwright.graph.lower_product import PRODUCTS
+from kernelwright.graph.lower_product import PRODUCTS, UNUSUAL_PRODUCTS
 from kernelwright.graph.lower_templates import CONVOLVED, FILLED
 from kernelwright.graph.node import erase_dead, is_contiguous, placeholders_of, tensor_of
 from kernelwright.loops import (
@@ -106,14 +106,18 @@ class Lowering:
         return "\n".join(parts)
 
 
-def lower(capture: Capture, *, attention: bool = True, linear: bool = True, convolution: bool = True) -> Lowering:
+def lower(
+    capture: Capture, *, attention: bool = True, linear: bool = True, products: bool = True, convolution: bool = True
+) -> Lowering:
     """Groups of the graph as kernels; the flags say whether attentions, linear maps and products, convolutions are too.
 
-    See the module. Depthwise convolutions are in any case.
+    See the module. Without `products` those of weights stay, few rows or columns, and triangles. Depthwise convolutions
+    are in any case.
     """
     if capture.mutations:
         return Lowering(capture, ())
-    makers = (CONVOLVED if convolution else FILLED) | (PRODUCTS if linear else {})
+    multiplied = (PRODUCTS if products else UNUSUAL_PRODUCTS) if linear else {}
+    makers = (CONVOLVED if convolution else FILLED) | multiplied
     return _Lowerer(capture, attention, linear, makers).lowered()
 
 

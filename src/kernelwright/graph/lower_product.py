@@ -71,11 +71,16 @@ def _counts(node: Any, dim: int, size: Any) -> bool:
 
 
 def _pays(node: Node, a: Node, b: Node) -> bool:
-    inner, made = example_size(shape_of(a)[-1]), [example_size(size) for size in shape_of(node)]
-    if len(made) < 2 or min(made[-2:]) <= THIN:
+    if _is_thin(node):
         return True
+    inner, made = example_size(shape_of(a)[-1]), [example_size(size) for size in shape_of(node)]
     batched = len(shape_of(b)) > 2 and made[0] > 1
     return inner >= (LEAST_INNER_OF_BATCH if batched else LEAST_INNER)
+
+
+def _is_thin(node: Node) -> bool:
+    made = [example_size(size) for size in shape_of(node)]
+    return len(made) < 2 or min(made[-2:]) <= THIN
 
 
 def _call(
@@ -161,3 +166,9 @@ PRODUCTS: dict[Any, Maker] = {
     aten.mm.default: _product,
     aten.where.self: _triangle,
 }
+UNUSUAL_PRODUCTS: dict[Any, Maker] = PRODUCTS | {
+    target: lambda node, make=make: make(node) if _is_thin(node) else None
+    for target, make in PRODUCTS.items()
+    if make is not _triangle
+}
+"""Those that no library is made for: of few rows or columns, and triangles."""
