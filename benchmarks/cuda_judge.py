@@ -327,7 +327,7 @@ def _pairs(bench: Bench, court: Court, kinds: list[tuple[str, int]], pairs: int)
     def beside(one: Any, two: Any) -> Any:
         turns = time_turns(
             [one, two],
-            judge._inputs(),
+            judge._beside.inputs(),
             answer.expected,
             rounds=bench.rounds,
             keep=0,

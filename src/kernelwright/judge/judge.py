@@ -12,9 +12,9 @@ A candidate's failure is a Verdict. What is raised is the caller's or our own fa
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -22,22 +22,19 @@ import torch
 
 from kernelwright import targets
 from kernelwright.errors import ProblemError, UsageError
-from kernelwright.judge import neighbours, physics
-from kernelwright.judge.awake import awake
+from kernelwright.judge.beside import Beside, Extent, median_us
 from kernelwright.judge.building import Building
 from kernelwright.judge.cases import PROBES, Pool, total_bytes
-from kernelwright.judge.clock import Turns, time_turns
+from kernelwright.judge.clock import Turns
 from kernelwright.judge.degenerate import Survey, Watch, conduct, remember, remembered
 from kernelwright.judge.evidence import Evidence
 from kernelwright.judge.gate import Gate
-from kernelwright.judge.grounds import Inputs, ground
+from kernelwright.judge.grounds import ground
 from kernelwright.judge.hearing import Hearing, Rejected
 from kernelwright.judge.noise import Noise
 from kernelwright.judge.reference import Reference
 from kernelwright.judge.session import NullSession, Session, Steps
 from kernelwright.judge.settings import JUDGE_VERSION, Settings
-from kernelwright.judge.statistics import noise_floor, ratio
-from kernelwright.judge.steps import plain
 from kernelwright.records import (
     Candidate,
     Case,
@@ -53,34 +50,8 @@ from kernelwright.records import (
 )
 
 _LEDGER_CALLS = 3
-_AA_REPEATS = 3
-_NOISE_S = 60.0
-"""How long a measured floor stands: neighbours come and go."""
-_FEW_DISTURBED = 2
-"""Disturbed samples a repeat may hold, of both sides together."""
 # Beyond inputs and weights in float32 the oracle holds them in float64, twice over, with all that lies between.
 _MEMORY_FACTOR = 8
-
-
-@dataclass
-class _Held:
-    """A baseline kept warm."""
-
-    candidate: Candidate
-    session: Steps
-    call_us: float | None = None
-    """What a call took when it was timed last."""
-
-
-@dataclass(frozen=True)
-class _Extent:
-    """How much is timed."""
-
-    rounds: int
-    kept: int
-    window_us: float
-    budget_s: float
-    enough: float
 
 
 class Judge:
@@ -112,11 +83,18 @@ class Judge:
         self._pool = Pool.draw(problem, settings.pool_seeds, weighted=not self._reference.weightless)
         self._turn = 0
         self._lock = threading.Lock()
-        self._held: dict[str, _Held] = {}
         self._parked: dict[str, Steps] = {}
         self._own_weights = weights is None
         self._survey: Survey | None = None
-        self._noise = Noise()
+        self._beside = Beside(
+            self._reference,
+            self._ground,
+            self.gate,
+            settings,
+            self.environment,
+            device=device,
+            case=Case("nominal", self._pool.seeds[0], hidden=True),
+        )
         self._heard: set[Steps] = set()
         self._closed = False
 
@@ -135,9 +113,8 @@ class Judge:
             self._closed = True
             for session in self._heard:
                 session.abort()
-            sessions = [*self._parked.values(), *(held.session for held in self._held.values())]
+            sessions = [*self._parked.values(), *self._beside.let_go()]
             self._parked.clear()
-            self._held.clear()
         for session in sessions:
             session.close()
 
@@ -146,7 +123,7 @@ class Judge:
         pooled = self._pool.plan(self._next_turn())
         plan = (*pooled, *self._pool.fresh(self.settings.fresh_cases))
         chosen = self.settings
-        extent = _Extent(chosen.rounds, chosen.kept_calls, chosen.window_us, chosen.submit_s, chosen.enough)
+        extent = Extent(chosen.rounds, chosen.kept_calls, chosen.window_us, chosen.submit_s, chosen.enough)
         return self._decide(candidate, plan, len(pooled), Stage.TIME, extent)
 
     def confirm(self, candidate: Candidate) -> Verdict:
@@ -155,7 +132,7 @@ class Judge:
         pool = Pool.draw(self.problem, self.settings.pool_seeds, weighted=not self._reference.weightless)
         plan = pool.plan(0)
         chosen = self.settings
-        extent = _Extent(
+        extent = Extent(
             chosen.confirm_rounds, chosen.confirm_kept_calls, chosen.confirm_window_us, chosen.confirm_s, 0.0
         )
         return self._decide(candidate, plan, 0, Stage.CONFIRM, extent)
@@ -166,9 +143,9 @@ class Judge:
 
     def hold(self, candidate: Candidate) -> None:
         """Keeps a baseline that passed warm, so that later candidates are timed beside it."""
+        if self._beside.holds(candidate):
+            return
         with self._lock:
-            if candidate.digest in self._held:
-                return
             session = self._parked.pop(candidate.digest, None)
         if session is None:
             session = self._session(candidate)
@@ -176,8 +153,7 @@ class Judge:
                 if session.start().failure is not None:
                     session.close()
                     return
-        with self._lock:
-            self._held[candidate.digest] = _Held(candidate, session)
+        self._beside.hold(candidate, session)
 
     def trial(self, candidates: Sequence[Candidate], case: Case) -> tuple[Trial, ...]:
         """A cheap look at many variants: one case each, short timing by turns. Rejects and ranks, never accepts."""
@@ -199,20 +175,7 @@ class Judge:
                     standing.append((len(trials), hearing.session))
                 trials.append(Trial(candidate.digest, case.digest, status, None, message))
             if standing and self._timed:
-                _, answer = self._reference.ask(case)
-                assert answer is not None
-                inputs = self._inputs()
-                with self._quiet():
-                    turns = time_turns(
-                        [session for _, session in standing],
-                        inputs,
-                        answer.expected,
-                        rounds=self.settings.trial_rounds,
-                        keep=0,
-                        window_us=self.settings.window_us,
-                        timed=self._ground.timed(),
-                        budget_s=self.settings.submit_s,
-                    )
+                turns = self._beside.trial([session for _, session in standing])
                 for (place, _), turn in zip(standing, turns, strict=True):
                     trials[place] = _trial(trials[place], turn)
         self._refuse_closed()
@@ -226,23 +189,13 @@ class Judge:
         counts and is kept in home(): where others disturb the clock, the remembered floor stands (2 % where there is
         none), and a comparison's own interval, which the disturbance widens, has to decide.
         """
-        with self._lock:
-            held = next((item for item in self._held.values() if item.session.lost is None), None)
-            noise = self._noise
-        if held is None or not self._timed:
-            return noise.remembered(self.environment.digest)
-        if noise.age_s > _NOISE_S:
-            self._noise = noise = self._measure_noise(held.session)
-        if noise.quiet:
-            noise.remember(self.environment.digest)
-            return noise.floor
-        return noise.remembered(self.environment.digest)
+        return self._beside.noise_floor if self._timed else Noise().remembered(self.environment.digest)
 
     @property
     def unrest(self) -> float:
         """What `noise_floor` measured last, disturbed or not: far above it, other work uses the machine. 0: nothing
         was measured yet."""
-        return self._noise.floor
+        return self._beside.unrest
 
     def survey(
         self,
@@ -315,7 +268,7 @@ class Judge:
             raise Rejected
 
     def _decide(
-        self, candidate: Candidate, plan: Sequence[Case], pooled: int, goal: Stage, extent: _Extent | None
+        self, candidate: Candidate, plan: Sequence[Case], pooled: int, goal: Stage, extent: Extent | None
     ) -> Verdict:
         began = time.monotonic()
         if self.device == "null" or self.problem.gradients:
@@ -335,7 +288,7 @@ class Judge:
         plan: Sequence[Case],
         pooled: int,
         goal: Stage,
-        extent: _Extent | None,
+        extent: Extent | None,
         began: float,
     ) -> Verdict:
         candidate, stage, comparisons = hearing.session.candidate, Stage.BUILD, ()
@@ -355,13 +308,13 @@ class Judge:
                     hearing.hear(case, repeat=place == 0, keep=place < pooled)
             if self._timed and extent is not None:
                 stage = goal
-                comparisons = self._time(hearing, extent)
+                comparisons = self._beside.time(hearing, extent)
             with self.gate.busy():
                 hearing.look()
             if stage is Stage.CONFIRM or self._hosted:
-                self._look_beside(hearing)
+                self._beside.look(hearing)
                 with self.gate.busy():
-                    told = hearing.session.ledger(self._inputs()(_LEDGER_CALLS))
+                    told = hearing.session.ledger(self._beside.inputs()(_LEDGER_CALLS))
                 hearing.evidence = replace(hearing.evidence, kernels=told)
         except Rejected:
             with suppress(Rejected):
@@ -393,100 +346,6 @@ class Judge:
                 hearing.watched(session.watch(leaves, self.settings.chip))
         finally:
             session.close()
-
-    def _time(self, hearing: Hearing, extent: _Extent) -> tuple[Comparison, ...]:
-        case = Case("nominal", self._pool.seeds[0], hidden=True)
-        _, answer = self._reference.ask(case)
-        assert answer is not None
-        inputs = self._inputs()
-        with self._lock:
-            held = [
-                item
-                for digest, item in self._held.items()
-                if digest != hearing.session.candidate.digest and item.session.lost is None
-            ]
-        # Baselines first: they show what copying the results costs plainly.
-        sessions = [item.session for item in held] + [hearing.session]
-        with self._quiet():
-            *others, mine = time_turns(
-                sessions,
-                inputs,
-                answer.expected,
-                rounds=extent.rounds,
-                keep=extent.kept,
-                window_us=extent.window_us,
-                timed=self._ground.timed(),
-                budget_s=extent.budget_s,
-                enough=extent.enough,
-                known_us=[*(item.call_us for item in held), None],
-            )
-        beside = [(item, turn) for item, turn in zip(held, others, strict=True) if turn.timing and not turn.failure]
-        for item, turn in beside:
-            item.call_us = _median_us(turn)
-        best = min(beside, key=lambda pair: _median_us(pair[1]), default=None)
-        self._set_floor(hearing, mine)
-        with self.gate.busy():
-            hearing.timed(mine, best[1] if best else None)
-        assert mine.timing is not None
-        return tuple(_comparison(item.candidate, turn, mine) for item, turn in beside)
-
-    def _look_beside(self, hearing: Hearing) -> None:
-        """Times stock operators after its calls and after those of the baseline that is held longest."""
-        with self._lock:
-            held = [item.session for item in self._held.values() if item.session.lost is None]
-        _, answer = self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))
-        if held and answer is not None and hearing.session not in held:
-            with self._quiet():
-                found = neighbours.measure(held[0], hearing.session, self._inputs(), answer.expected)
-            hearing.evidence = replace(hearing.evidence, neighbours=found)
-
-    def _set_floor(self, hearing: Hearing, mine: Turns) -> None:
-        """Works out the physics floor only where moving every byte would take longer than the candidate did."""
-        facts = self.environment.facts
-        if mine.timing is None:
-            return
-        leaves, answer = self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))
-        assert answer is not None
-        most = sum(leaf.nbytes for leaf in leaves) + sum(item.own.nbytes for item in answer.wanted)
-        floor = physics.floor_us(most, facts)
-        if floor > mine.timing.median_us:
-            most = physics.needed_bytes(self._reference.run, leaves)
-            floor = physics.floor_us(most, facts)
-        hearing.evidence = replace(hearing.evidence, floor_us=floor, floor_bytes=most, floor_disturbed=facts.disturbed)
-
-    @contextmanager
-    def _quiet(self) -> Iterator[None]:
-        """For a clock: alone, and for kernels of one thread on processors that are awake. Several threads that wait for
-        each other, a GPU's driver among them, would wait for the spinners' turns too."""
-        single = self.device == "cpu" and (self.settings.session.threads or torch.get_num_threads()) == 1
-        with self.gate.quiet(), awake() if single else nullcontext():
-            yield
-
-    def _inputs(self) -> Inputs:
-        leaves, _ = self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))
-        return self._ground.inputs(plain(self.problem, leaves), self.problem.signature)
-
-    def _measure_noise(self, session: Steps) -> Noise:
-        """A/A: a baseline beside itself, by turns, as a candidate is timed beside it."""
-        _, answer = self._reference.ask(Case("nominal", self._pool.seeds[0], hidden=True))
-        assert answer is not None
-        found, disturbed = [], False
-        with self._quiet():
-            for _ in range(_AA_REPEATS):
-                one, two = time_turns(
-                    [session, session],
-                    self._inputs(),
-                    answer.expected,
-                    rounds=self.settings.rounds,
-                    keep=0,
-                    window_us=self.settings.window_us,
-                    timed=self._ground.timed(),
-                    budget_s=self.settings.submit_s / _AA_REPEATS,
-                )
-                if one.timing and two.timing:
-                    found.append(ratio(one.timing.samples_us, two.timing.samples_us))
-                    disturbed |= one.short_of_time or one.disturbed + two.disturbed > len(found) * _FEW_DISTURBED
-        return Noise(noise_floor(found), disturbed or not found, time.monotonic())
 
     def _verdict(self, hearing: Hearing, stage: Stage, comparisons: tuple[Comparison, ...], began: float) -> Verdict:
         findings = hearing.findings()
@@ -529,20 +388,10 @@ def _outcome(findings: Sequence[Finding]) -> tuple[Status, str]:
     return (failed[0].status, failed[0].message) if failed else (Status.PASSED, "")
 
 
-def _median_us(turns: Turns) -> float:
-    return turns.timing.median_us if turns.timing else float("inf")
-
-
-def _comparison(baseline: Candidate, theirs: Turns, mine: Turns) -> Comparison:
-    assert theirs.timing is not None and mine.timing is not None
-    found = ratio(theirs.timing.samples_us, mine.timing.samples_us)
-    return Comparison(baseline.title, baseline.digest, theirs.timing, found.value, found.low, found.high)
-
-
 def _trial(trial: Trial, turns: Turns) -> Trial:
     if turns.failure is not None:
         return replace(trial, status=turns.failure.status, message=turns.failure.message)
-    return replace(trial, median_us=_median_us(turns)) if turns.timing else trial
+    return replace(trial, median_us=median_us(turns)) if turns.timing else trial
 
 
 def _too_large(problem: Problem) -> str:
