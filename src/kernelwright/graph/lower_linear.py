@@ -12,7 +12,7 @@ from kernelwright.graph.node import example_size, is_contiguous, tensor_of
 
 aten = torch.ops.aten
 
-LARGEST_WEIGHT = 1 << 24
+LARGEST_WEIGHT = 1 << 26
 """Elements of a weight that are kept a second time, packed."""
 
 

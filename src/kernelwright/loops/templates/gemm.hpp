@@ -36,7 +36,7 @@ template <> struct Of<float> { typedef float Vector __attribute__((ext_vector_ty
 template <> struct Of<double> { typedef double Vector __attribute__((ext_vector_type(BYTES / sizeof(double)))); };
 template <class T> constexpr int LANES = BYTES / sizeof(T);
 template <class T> constexpr int COLUMNS = LANES<T> * VECTORS;
-// A chunk of 12 rows of a, in the first-level cache, is 18 kB.
+// The longest chunk: one of 12 rows of a, in the first-level cache, is 18 kB.
 template <class T> constexpr int64 CHUNK = 1536 / sizeof(T);
 // Rows of a start in different sets of a cache.
 constexpr int64 LINE_BYTES = 64;
@@ -291,8 +291,11 @@ GEMM_APART void wide(Result<T> out, Matrix<T> a, Matrix<T> b, const T* bias, int
 template <class T>
 GEMM_APART void streamed(Result<T> out, Matrix<T> a, Panels<T> b, int64 rows, int64 columns, int64 inner) {
     alignas(64) T block[BLOCK<T>];
-    // With few rows the weight's memory is what costs: sums may be shorter, as libraries have them then.
-    const int64 longest = rows > 2 * ROWS ? CHUNK<T> : CHUNK<T> / 2;
+    // Sums of a panel before its last chunk: rows of `out` may lie so that they drive one another out of a cache.
+    alignas(64) T sums[HEIGHT * COLUMNS<T>];
+    // Sums of a panel are at hand, so chunks may be shorter; shorter still with few rows, where the weight's memory is
+    // what costs and libraries round least.
+    const int64 longest = rows > 2 * ROWS ? CHUNK<T> * 2 / 3 : CHUNK<T> / 2;
     const int64 chunk = inner ? parts_of(inner, parts_of(inner, longest)) : 1;
     const int64 high = parts_of(rows, parts_of(rows, HEIGHT)), size = high * PITCH<T>, depth = BLOCK<T> / size * chunk;
     for (int64 top = 0; top < rows; top += high)
@@ -301,19 +304,22 @@ GEMM_APART void streamed(Result<T> out, Matrix<T> a, Panels<T> b, int64 rows, in
             const int64 count = parts_of(height, ROWS), tall = parts_of(height, count);
             for (int64 i = start; i < stop; i += chunk)
                 pack_rows(block + (i - start) / chunk * size, a.from(top, i), height, least(chunk, stop - i));
-            // While one chunk of a panel is multiplied by all rows, the whole next one is fetched. With so few rows that
-            // the panel passes at the pace of memory, the processor's own fetching does better.
-            const int64 lines = height > ROWS / 2 ? parts_of(4 * COLUMNS<T> / LINE<T>, count) : 0;
+            // While one chunk of a panel is multiplied by all rows, the whole next one is fetched. With few rows the
+            // processor's own fetching is up to 3 % faster from a cache, but a fifth slower from memory.
+            const int64 lines = parts_of(4 * COLUMNS<T> / LINE<T>, count);
             for (int64 c = 0; c < columns; c += COLUMNS<T>)
                 for (int64 i = start; i < stop || i == 0; i += chunk) {
                     const int64 deep = least(chunk, stop - i), width = least(COLUMNS<T>, columns - c);
                     const T *own_a = block + (i - start) / chunk * size, *own_b = b.from(0, c).at(i);
                     Ahead<T> ahead{own_b + deep * COLUMNS<T>, lines};
                     for (int64 r = 0; r < height; r += tall, ahead.from += deep / 4 * lines * LINE<T>) {
-                        T* to = out.from(top + r, c).data;
-                        panel(least(tall, height - r), width, to, out.row,
-                              i ? Start<T>{to, out.row} : Start<T>{b.from(0, c).data, 0}, own_a + r * PITCH<T>, own_b,
-                              deep, ahead);
+                        const Result<T> own = out.from(top + r, c);
+                        const Start<T> begun{sums + r * COLUMNS<T>, COLUMNS<T>};
+                        const Start<T> begin = i ? Start<T>{own.data, out.row} : Start<T>{b.from(0, c).data, 0};
+                        const bool last = i + chunk >= stop;
+                        panel(least(tall, height - r), width, last ? own.data : sums + r * COLUMNS<T>,
+                              last ? out.row : COLUMNS<T>, i > start ? begun : begin, own_a + r * PITCH<T>, own_b, deep,
+                              ahead);
                     }
                 }
         }
