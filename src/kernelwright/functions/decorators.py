@@ -31,8 +31,9 @@ def njit(
     Compiled for the types of the arguments when they are first met, or ahead for signatures as Numba writes them.
     `boundscheck`: an index outside its axis raises IndexError. `parallel`: loops that can run on several threads do.
     `deterministic`: the same bits in every run. `plan`: one plan for scatter loops instead of the fastest. `target`:
-    where it runs. docs/loops.md has what of Numba's options and
-    of Python is understood. Raises loops.UnsupportedError, UsageError, MissingError.
+    where it runs. `precision`: what Metal computes float64 in, "float32" or "double-float", pairs of float32.
+    docs/loops.md has what of Numba's options and of Python is understood. Raises loops.UnsupportedError, UsageError,
+    MissingError.
     """
     options = read_options(
         "njit",
@@ -62,6 +63,7 @@ def vectorize(
     target: str = "cpu",
     boundscheck: bool = True,
     parallel: bool = False,
+    precision: str | None = None,
     **numba: Any,
 ) -> Any:
     """Makes a function of numbers one of arrays, with broadcasting.
@@ -74,7 +76,7 @@ def vectorize(
     """
     from kernelwright.functions.universal import Universal
 
-    options = read_options("vectorize", target, None, numba, boundscheck=boundscheck, parallel=parallel)
+    options = read_options("vectorize", target, precision, numba, boundscheck=boundscheck, parallel=parallel)
 
     def decorate(python: Callable[..., Any]) -> Universal:
         return Universal(python, options, read_signatures(signatures), None)
@@ -93,6 +95,7 @@ def guvectorize(
     target: str = "cpu",
     boundscheck: bool = True,
     parallel: bool = False,
+    precision: str | None = None,
     **numba: Any,
 ) -> Any:
     """Makes a function of small arrays, which writes its outputs, one of batches of them, with broadcasting.
@@ -104,7 +107,7 @@ def guvectorize(
     """
     from kernelwright.functions.universal import Universal, read_layout
 
-    options = read_options("guvectorize", target, None, numba, boundscheck=boundscheck, parallel=parallel)
+    options = read_options("guvectorize", target, precision, numba, boundscheck=boundscheck, parallel=parallel)
     axes = read_layout(layout)
     return lambda python: Universal(python, options, read_signatures(signatures), axes)
 

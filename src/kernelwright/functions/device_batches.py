@@ -152,12 +152,13 @@ class DeviceBatch:
     """One program for one tuple of types."""
 
     def __init__(
-        self, function: Callable[..., Any], types: Types, results: Sequence[Any], device: str, boundscheck: bool
+        self, function: Callable[..., Any], types: Types, results: Sequence[Any], device: Device, boundscheck: bool
     ) -> None:
-        real = ScalarType.FLOAT32 if device == "metal" else ScalarType.FLOAT64
+        real = ScalarType.FLOAT32 if device.name == "metal" and not device.pairs else ScalarType.FLOAT64
         self.program = loops.parse(function, types, real=real)
         self.types, self.results = types, list(results) or [np.dtype(kind.value) for kind in self.program.result]
-        self.device = Device(device)
+        self._kinds = [kind.dtype if isinstance(kind, ArrayType) else kind for kind in types]
+        self.device = device
         self._plain = _BatchKernels(self.device, self.program, boundscheck)
         self._plans: dict[tuple[tuple[int, int], ...], tuple[_BatchKernels, Mapping[tuple[int, int], int]] | None] = {}
 
@@ -172,18 +173,22 @@ class DeviceBatch:
             given = inputs[index] if index < len(inputs) else results[index - len(inputs)]
             inner = tuple(given.shape[given.ndim - core :]) if core else ()
             once = index < len(inputs) and given.ndim == len(inner)
-            array = self.device.move(given if once else _whole(given, (*shape, *inner)), dtype.value)
+            argument = self.program.arguments[index]
+            place = f"{self.program.name}, argument {index + 1}, {argument.name!r}" if argument.read else None
+            array = self.device.move(given if once else _whole(given, (*shape, *inner)), dtype.value, place)
             parts.append(_Part(array, inner or (1,), once))
         constants = {i: value for i, value in enumerate(inputs) if is_constant(value)}
         plan = self._plan(constants, parts, count) if constants and not self.program.result else None
+        outputs = list(zip(parts[len(inputs) :], self._kinds[len(inputs) :], strict=True))
+        before = [self.device.kept(part.array, kind) for part, kind in outputs]
         answers = (plan or self._plain)(parts, count)
         if not self.program.result:
-            for target, part in zip(results, parts[len(inputs) :], strict=True):
-                bring_back(part.array.reshape(target.shape), target)
+            for target, (part, _), old in zip(results, outputs, before, strict=True):
+                bring_back(part.array.reshape(target.shape), target, old if old is None else old.reshape(target.shape))
             return
         cells = Device.host(answers).reshape(count, -1)
         for place, (target, kind) in enumerate(zip(results, self.program.result, strict=True)):
-            one = cells[:, place].copy().view(kind.value)[:: 8 // kind.bytes].reshape(shape)
+            one = self.device.numbers(cells[:, place].copy(), kind).reshape(shape)
             bring_back(self.device.move(one) if self.device.holds(target) else one, target)
 
     def _plan(self, constants: Mapping[int, ConstantArray], parts: Sequence[_Part], count: int) -> _BatchKernels | None:
@@ -212,9 +217,14 @@ class DeviceBatch:
         for name, run in runs.items():
             run(own[name], count)
         found, wanted = (
-            [Device.host(part.array) for part, yes in zip(own[name], written, strict=True) if yes] for name in runs
+            [
+                self.device.values(part.array, kind)
+                for part, kind, yes in zip(own[name], self._kinds, written, strict=True)
+                if yes
+            ]
+            for name in runs
         )
-        if not agrees(found, wanted, scatter):
+        if not agrees(found, wanted, scatter, self.device.rounding):
             return None
         shortest = dict.fromkeys(runs, math.inf)
         for _ in range(_TURNS):

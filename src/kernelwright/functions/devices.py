@@ -15,6 +15,7 @@ import numpy as np
 
 from kernelwright import loops
 from kernelwright.errors import MissingError
+from kernelwright.functions import pairs
 from kernelwright.functions.arguments import given
 from kernelwright.functions.constants import Constant, is_constant
 from kernelwright.functions.options import Options
@@ -77,17 +78,20 @@ def has_float64_arrays(types: Types) -> bool:
 
 
 class Device:
-    """Where arrays go, and who compiles. Hosted Metal's memory is the CPU's."""
+    """Where arrays go, and who compiles. Hosted Metal's memory is the CPU's. `pairs`: float64 is pairs of float32, in
+    arrays of int64 (pairs.py)."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, *, pairs: bool = False) -> None:
+        self.name, self.pairs = name, pairs
         self._native = name != "metal" or _metal_is_here()
 
-    def move(self, array: Any, dtype: str | None = None) -> Any:
+    def move(self, array: Any, dtype: str | None = None, place: str | None = None) -> Any:
         """The array on the device, contiguous and of the dtype: itself where that is what it is. One that cannot change
-        is moved once."""
+        is moved once. Raises UsageError, which calls the array `place`, for numbers that no pair holds."""
         if is_constant(array):
-            return _moved_once(self, array, dtype)
+            return _moved_once(self, array, dtype, place)
+        if self._paired(dtype or str(array.dtype)):
+            return self.move(pairs.split(self.host(array), place))
         if not self._native:
             return np.ascontiguousarray(self.host(array), dtype)
         import torch
@@ -104,11 +108,38 @@ class Device:
 
     def zeros(self, shape: int | tuple[int, ...], dtype: str) -> Any:
         """A new array on the device."""
+        dtype = "int64" if self._paired(dtype) else dtype
         if not self._native:
             return np.zeros(shape, dtype)
         import torch
 
         return torch.zeros(shape, dtype=getattr(torch, dtype), device=_DEVICES[self.name])
+
+    def _paired(self, dtype: str) -> bool:
+        return self.pairs and dtype == "float64"
+
+    def values(self, array: Any, dtype: ScalarType) -> np.ndarray:
+        """The device's array of this dtype in the CPU's memory."""
+        return pairs.joined(self.host(array)) if self._paired(dtype.value) else self.host(array)
+
+    def numbers(self, cells: np.ndarray, kind: ScalarType) -> np.ndarray:
+        """What kernels returned in cells of 8 bytes, one after the other."""
+        return pairs.joined(cells) if self._paired(kind.value) else cells.view(kind.value)[:: 8 // kind.bytes]
+
+    def passed(self, number: Any, kind: ScalarType, place: str | None = None) -> Any:
+        """A number as kernels take it. Raises UsageError, which calls it `place`, where no pair holds it."""
+        return pairs.split(number, place).item() if self._paired(kind.value) else number
+
+    def kept(self, array: Any, dtype: ScalarType) -> Any:
+        """Of pairs a copy, to tell later what was written; else None."""
+        if not self._paired(dtype.value):
+            return None
+        return array.clone() if hasattr(array, "clone") else array.copy()
+
+    @property
+    def rounding(self) -> float:
+        """Of one addition in float64, at most; 0 where that is what NumPy has."""
+        return pairs.ROUNDING if self.pairs else 0.0
 
     def wait(self) -> None:
         """Until all that was launched has ended."""
@@ -146,8 +177,9 @@ class Device:
         if self.name == "metal":
             from kernelwright.metal import compile_shader
 
-            printed = loops.print_program_msl(program, boundscheck=boundscheck, batched=batched)
-            return printed, compile_shader(loops.msl_template() + printed.text, name=f"{program.name}.metal")
+            printed = loops.print_program_msl(program, boundscheck=boundscheck, batched=batched, pairs=self.pairs)
+            text = loops.msl_template(pairs=self.pairs) + printed.text
+            return printed, compile_shader(text, name=f"{program.name}.metal")
         from kernelwright.targets import compile
         from kernelwright.targets.broker import language
 
@@ -169,11 +201,11 @@ def _tensor(array: np.ndarray) -> Any:
 _constants: dict[tuple[int, str, str | None], Any] = {}
 
 
-def _moved_once(device: Device, array: Constant, dtype: str | None) -> Any:
+def _moved_once(device: Device, array: Constant, dtype: str | None, place: str | None) -> Any:
     key = (id(array), device.name, dtype)
     if key not in _constants:
         # A plain view: the kept copy must not hold the array that it is kept for.
-        _constants[key] = device.move(array.view(np.ndarray), dtype)
+        _constants[key] = device.move(array.view(np.ndarray), dtype, place)
         weakref.finalize(array, _constants.pop, key, None).atexit = False
     return _constants[key]
 
@@ -183,6 +215,22 @@ def say_once(said: set[str], sentence: str) -> None:
     if sentence not in said:
         said.add(sentence)
         warnings.warn(sentence, stacklevel=5)
+
+
+def error_words(name: str, precision: str | None, results: Sequence[tuple[str, Any, np.ndarray]]) -> str:
+    """What is said of results, each with its name, beside those of float64 on the CPU."""
+    words = ", ".join(f"{one} {_error(Device.host(found), wanted):.1e}" for one, found, wanted in results)
+    return f"{name}: precision={precision!r}: largest error over the largest value: {words}"
+
+
+def _error(found: np.ndarray, wanted: np.ndarray) -> float:
+    """The largest over the largest value; infinite where one is finite and the other is not."""
+    found, wanted = found.astype(np.float64), wanted.astype(np.float64)
+    finite = np.isfinite(wanted)
+    if not np.array_equal(np.isfinite(found), finite):
+        return float("inf")
+    scale = float(np.max(np.abs(wanted[finite]), initial=0.0)) or 1.0
+    return float(np.max(np.abs(found[finite] - wanted[finite]), initial=0.0)) / scale
 
 
 def hosted(device: str) -> bool:
@@ -206,12 +254,18 @@ def packed_strides(shape: Sequence[int]) -> list[int]:
 
 def copies(values: Sequence[Any]) -> list[Any]:
     """The arguments as NumPy arrays of their own, and numbers."""
-    return [np.array(Device.host(value)) if hasattr(value, "shape") and value.shape else value for value in values]
+    return [
+        np.array(Device.host(value), order="C") if hasattr(value, "shape") and value.shape else value
+        for value in values
+    ]
 
 
-def bring_back(source: Any, target: Any) -> None:
-    """Brings back what was written, where it was not written in place."""
+def bring_back(source: Any, target: Any, before: Any = None) -> None:
+    """Brings back what was written, where it was not written in place. `before`: what pairs were, see Device.kept."""
     if source is target:
+        return
+    if before is not None:
+        pairs.bring_back(Device.host(source), Device.host(before), Device.host(target))
         return
     if hasattr(target, "copy_"):
         import torch

@@ -6,8 +6,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from kernelwright.functions.arguments import Given, convert, given
 from kernelwright.functions.chain import Link
 from kernelwright.functions.constants import Constant, is_constant
@@ -16,6 +14,7 @@ from kernelwright.functions.devices import (
     HOSTED,
     copies,
     device_of,
+    error_words,
     has_float64_arrays,
     hosted,
     say_once,
@@ -51,6 +50,8 @@ class Function(functools.partial):
     _plans: "dict[Any, Plan]"
     _devices: dict[Any, DeviceOverload]
     _said: set[str]
+    _compared: set[Any]
+    """For which the error of a precision was said."""
 
     def __new__(cls, python: Callable[..., Any], options: Options, signatures: Sequence[Signature] = ()) -> "Function":
         slow = _Slow()
@@ -61,7 +62,7 @@ class Function(functools.partial):
         self._signature = inspect.signature(python)
         self._declared = tuple(signatures)
         self._overloads, self._links = {}, []
-        self.plans, self._plans, self._devices, self._said = {}, {}, {}, set()
+        self.plans, self._plans, self._devices, self._said, self._compared = {}, {}, {}, set(), set()
         slow.function = weakref.ref(self)
         for parameter in self._signature.parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -135,8 +136,8 @@ class Function(functools.partial):
         if device == "metal" and has_float64_arrays(types) and options.precision is None:
             say_once(
                 self._said,
-                f"{self._name}: Metal has no float64, so it runs on the CPU; precision='float32' would compute in "
-                "float32 and say the error",
+                f"{self._name}: Metal has no float64, so it runs on the CPU; precision='float32', or 'double-float' "
+                "for pairs of float32, would compute in that and say the error",
             )
             return None
         if hosted(device):
@@ -145,12 +146,15 @@ class Function(functools.partial):
         if key not in self._devices:
             with compiling():
                 if key not in self._devices:
-                    made = DeviceOverload(self.py_func, types, options, device)
-                    if options.precision == "float32" and has_float64_arrays(types):
-                        self._compare(made, types, values)
-                    self._devices[key] = made
+                    self._devices[key] = DeviceOverload(self.py_func, types, options, device)
+        kept = None
+        if options.precision is not None and has_float64_arrays(types) and key not in self._compared:
+            kept = copies(values)
         constants = {i: value for i, value in enumerate(values) if is_constant(value)}
         result, chosen = self._devices[key](values, constants)
+        if kept is not None:
+            self._compared.add(key)
+            self._compare(self._devices[key].program, types, values, kept)
         if chosen is not None:
             place = (device, types, tuple((i, id(array)) for i, array in sorted(constants.items())))
             self.plans[place] = chosen
@@ -158,20 +162,14 @@ class Function(functools.partial):
                 weakref.finalize(array, self.plans.pop, place, None).atexit = False
         return (result,)
 
-    def _compare(self, made: DeviceOverload, types: Types, values: Sequence[Any]) -> None:
-        """Says how far float32 on a device is from float64 on the CPU, on copies of these arguments."""
-        single, double = copies(values), copies(values)
-        made(single, {})
+    def _compare(self, program: Program, types: Types, found: Sequence[Any], kept: list[Any]) -> None:
+        """Says how far what a device wrote is from float64 on the CPU, on copies of the arguments as they were."""
         plain = Overload(self.py_func, types, self.options, exact=True)
-        plain.launch([given(value, "") for value in double])
-        errors = []
-        for argument, x, y in zip(made.program.arguments, single, double, strict=True):
-            if argument.written:
-                scale = float(np.max(np.abs(y), initial=0.0)) or 1.0
-                error = float(np.max(np.abs(x.astype(np.float64) - y), initial=0.0)) / scale
-                errors.append(f"{argument.name} {error:.1e}")
-        worst = ", ".join(errors)
-        say_once(self._said, f"{self._name}: precision='float32': largest error over the largest value: {worst}")
+        plain.launch([given(value, "") for value in kept])
+        written = [
+            (argument.name, found[i], kept[i]) for i, argument in enumerate(program.arguments) if argument.written
+        ]
+        say_once(self._said, error_words(self._name, self.options.precision, written))
 
     def _plan(self, overload: Overload, items: list[Given], constants: dict[int, Constant]) -> "Plan | None":
         """The plan for these constants, made where there is none yet; None where these arguments do not allow it."""

@@ -28,6 +28,8 @@ class _Prepared:
 
     words: Any
     """The sizes, on the device."""
+    numbers: tuple[Any, ...]
+    """As kernels take them."""
     launches: tuple[tuple[Callable[..., Any], dict[str, Any]], ...]
 
 
@@ -61,7 +63,7 @@ class Kernels:
         error = self.device.zeros(10, "int32") if fails else self._unused[0]
         results = self.device.zeros(len(result), "int64") if result else self._unused[1]
         for kernel, launch in prepared.launches:
-            kernel(*arrays, prepared.words, *scalars, error, results, **launch)
+            kernel(*arrays, prepared.words, *prepared.numbers, error, results, **launch)
         if fails:
             told = np.ascontiguousarray(Device.host(error))
             if told[5]:
@@ -69,7 +71,7 @@ class Kernels:
         if not result:
             return ()
         cells = Device.host(results)
-        return tuple(cells[i : i + 1].view(kind.value)[0].item() for i, kind in enumerate(result))
+        return tuple(self.device.numbers(cells[i : i + 1], kind)[0].item() for i, kind in enumerate(result))
 
     def _prepare(self, arrays: Sequence[Any], scalars: Sequence[Any]) -> _Prepared:
         sizes: list[int] = []
@@ -84,13 +86,14 @@ class Kernels:
             shape = tuple(map(int, array.shape))
             sizes += [*shape, *packed_strides(shape), 0]
             empty = np.broadcast_to(np.zeros((), argument.type.dtype.value), shape)
-            shown.append(Device.host(array) if self._reads else empty)
+            shown.append(self.device.values(array, argument.type.dtype) if self._reads else empty)
         launches = []
         for launch in self._printed.launches:
             turns = loops.turns(self.program, launch, *shown)
             if turns:
                 launches.append(self._launched(launch, turns, of_name.get(launch.bins)))
-        return _Prepared(self.device.move(np.array([*sizes, 1], np.int64)), tuple(launches))
+        taken = tuple(self.device.passed(x, one.type) for x, one in zip(scalars, self.program.scalars, strict=True))
+        return _Prepared(self.device.move(np.array([*sizes, 1], np.int64)), taken, tuple(launches))
 
     def _launched(self, launch: loops.Launch, turns: int, bins: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
         """The kernel for so many turns, and how it is launched."""

@@ -11,7 +11,7 @@ MISSING_TARGETS = {
     "rocm": "target='rocm' is not there yet: it needs a HIP printer of the loops and a host for waves of 64",
     "sycl": "target='sycl' is not there yet: it needs a SYCL printer of the loops and a SYCL compiler in the package",
 }
-PRECISIONS = (None, "float32")
+PRECISIONS = (None, "float32", "double-float")
 
 # Numba's options. The second column of docs/loops.md is made of these sentences: tests hold it to that.
 WITHOUT_EFFECT = {
@@ -62,7 +62,14 @@ def read_options(decorator: str, target: str, precision: str | None, given: Mapp
     if target not in TARGETS:
         raise UnknownNameError("target of a loop", target, (*TARGETS, *MISSING_TARGETS))
     if precision not in PRECISIONS:
-        raise UsageError(f"{decorator}: precision={precision!r} is not known; leave it out, or write 'float32'")
+        known = "leave it out, or write 'float32' or 'double-float'"
+        raise UsageError(f"{decorator}: precision={precision!r} is not known; {known}")
+    if precision == "double-float" and target not in ("metal", "auto"):
+        raise UsageError(
+            f"{decorator}: precision='double-float' is for Metal; target={target!r} has float64: leave it out"
+        )
+    if precision == "float32" and decorator != "njit":
+        raise UsageError(f"{decorator}: precision='float32' is said by its signatures: declare it for float32")
     for name, value in given.items():
         if name in REFUSED and value not in (False, None):
             raise UsageError(f"{decorator}: {name}={value!r} is not supported: {REFUSED[name]}")

@@ -14,7 +14,7 @@ from kernelwright.functions.batches import batch_entry, batch_text
 from kernelwright.functions.chain import array_words
 from kernelwright.functions.constants import is_constant
 from kernelwright.functions.device_batches import DeviceBatch
-from kernelwright.functions.devices import HOSTED, device_of, hosted, on_device, say_once
+from kernelwright.functions.devices import HOSTED, Device, device_of, error_words, hosted, on_device, say_once
 from kernelwright.functions.failures import failing
 from kernelwright.functions.locks import compiling
 from kernelwright.functions.options import Options
@@ -57,6 +57,8 @@ class Universal:
         self.inputs, self.outputs = layout or (((),) * count, ((),))
         self._batches: dict[tuple[str, Types], _Batch | DeviceBatch] = {}
         self._said: set[str] = set()
+        self._compared: set[Types] = set()
+        """For which the error of a precision was said."""
         expected = len(self.inputs) + (0 if self._returns else len(self.outputs))
         for size, what in ((count, "the function"), *((len(s.arguments), f"signature {s}") for s in self.signatures)):
             if size != expected:
@@ -88,12 +90,32 @@ class Universal:
         types = self._types(inputs, outputs)
         batch = self._batch(types, self._device([*inputs, *outputs]))
         results = self._results(inputs, outputs, batch, shape, sizes)
-        batch.run(inputs, results, shape)
+        self._run(batch, types, inputs, results, shape)
         for target, result in zip(outputs, results, strict=False):
             if target is not result:
                 target[...] = result
         answers = given[count:] or [result[()] if result.ndim == 0 else result for result in results]
         return tuple(answers) if len(answers) > 1 else answers[0]
+
+    def _run(
+        self,
+        batch: "_Batch | DeviceBatch",
+        types: Types,
+        inputs: Sequence[Any],
+        results: Sequence[Any],
+        shape: tuple[int, ...],
+    ) -> None:
+        """Says, the first time, how far pairs are from float64 on the CPU."""
+        compares = isinstance(batch, DeviceBatch) and batch.device.pairs and _has_float64(types)
+        if not compares or types in self._compared:
+            batch.run(inputs, results, shape)
+            return
+        given, wanted = ([np.array(Device.host(x), order="C") for x in values] for values in (inputs, results))
+        batch.run(inputs, results, shape)
+        self._compared.add(types)
+        self._batch(types, "cpu").run(given, wanted, shape)
+        named = [(f"output {i + 1}", x, y) for i, (x, y) in enumerate(zip(results, wanted, strict=True))]
+        say_once(self._said, error_words(self._name, self.options.precision, named))
 
     def _device(self, values: Sequence[Any]) -> str:
         """Where these arrays are to be worked on."""
@@ -153,14 +175,19 @@ class Universal:
     def _made(self, types: Types, device: str) -> "_Batch | DeviceBatch":
         if device == "cpu":
             return _Batch(self, types)
-        if device == "metal" and any(_scalar(kind) is ScalarType.FLOAT64 for kind in types):
-            say_once(self._said, f"{self._name}: Metal has no float64, so it runs on the CPU; declare it for float32")
+        pairs = device == "metal" and self.options.precision == "double-float"
+        if device == "metal" and not pairs and _has_float64(types):
+            say_once(
+                self._said,
+                f"{self._name}: Metal has no float64, so it runs on the CPU; declare it for float32, or "
+                "precision='double-float' would compute in pairs of float32",
+            )
             return _Batch(self, types)
         if hosted(device):
             say_once(self._said, HOSTED.format(self._name))
         results = [np.dtype(_scalar(kind).value) for kind in types[len(self.inputs) :]]
         laid = tuple(replace(kind, contiguous=True) if isinstance(kind, ArrayType) else kind for kind in types)
-        return DeviceBatch(self.py_func, laid, results, device, self.options.boundscheck)
+        return DeviceBatch(self.py_func, laid, results, Device(device, pairs=pairs), self.options.boundscheck)
 
     def _results(
         self,
@@ -171,7 +198,7 @@ class Universal:
         sizes: dict[str, int],
     ) -> list[np.ndarray]:
         made: list[Any] = []
-        kept = isinstance(batch, DeviceBatch) and any(map(batch.device.holds, inputs))
+        kept = isinstance(batch, DeviceBatch) and not batch.device.pairs and any(map(batch.device.holds, inputs))
         for index, core in enumerate(self.outputs):
             if unknown := [name for name in core if name not in sizes]:
                 raise TypeError(f"{self._name}: the size of axis {unknown[0]} is known from no input; pass the output")
@@ -198,6 +225,10 @@ class Universal:
 
 def _scalar(kind: ArrayType | ScalarType) -> ScalarType:
     return kind.dtype if isinstance(kind, ArrayType) else kind
+
+
+def _has_float64(types: Types) -> bool:
+    return any(_scalar(kind) is ScalarType.FLOAT64 for kind in types)
 
 
 def _scalar_type(dtype: Any, name: str) -> ScalarType:

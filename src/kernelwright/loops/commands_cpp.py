@@ -1,5 +1,7 @@
 """C++ text of a program, run by one thread: see program_cpp.py for the convention."""
 
+from collections.abc import Mapping
+
 from kernelwright.errors import LoweringError
 from kernelwright.loops.bounds import prove
 from kernelwright.loops.cpp_expressions import MEMORY, VALUE
@@ -39,6 +41,9 @@ class ProgramPrinter(PythonExpressions):
         self.careful = False
         """Whether this is the version of a loop that checks everything."""
         self.leave = "return "
+        self.stored: Mapping[ScalarType, str] = MEMORY
+        self.computed: Mapping[ScalarType, str] = VALUE
+        """What types are called, in memory and where they are computed with."""
 
     def text(self) -> str:
         program = self.program
@@ -81,7 +86,7 @@ class ProgramPrinter(PythonExpressions):
         return lines
 
     def local_array(self, buffer: Buffer) -> str:
-        return f"{MEMORY[buffer.type]} {buffer.name}[{int(buffer.shape[0]) * int(buffer.strides[0])}];"
+        return f"{self.stored[buffer.type]} {buffer.name}[{int(buffer.shape[0]) * int(buffer.strides[0])}];"
 
     # ---- commands -----------------------------------------------------------------------------------------------
 
@@ -92,7 +97,7 @@ class ProgramPrinter(PythonExpressions):
         pad = INDENT * depth
         match command:
             case Let(variable, value):
-                return f"{pad}const {VALUE[variable.type]} {variable.name} = {self.value(value)};\n"
+                return f"{pad}const {self.computed[variable.type]} {variable.name} = {self.value(value)};\n"
             case Assign(variable, value):
                 return f"{pad}{variable.name} = {self.value(value)};\n"
             case Store(buffer, index, value):

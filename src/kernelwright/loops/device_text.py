@@ -11,6 +11,7 @@ which a group of threads works on an item.
 """
 
 import math
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -20,8 +21,8 @@ from kernelwright.errors import LoweringError
 from kernelwright.loops.analysis import LoopPlan, analyse
 from kernelwright.loops.bounds import assigned, prove
 from kernelwright.loops.commands_cpp import INDENT, ProgramPrinter
-from kernelwright.loops.cpp_expressions import ATOM, MEMORY, VALUE
-from kernelwright.loops.expressions import Apply, Buffer, Constant, Expression, Op, Variable, variables, walk
+from kernelwright.loops.cpp_expressions import ATOM
+from kernelwright.loops.expressions import Apply, Buffer, Cast, Constant, Expression, Op, Variable, variables, walk
 from kernelwright.loops.nest import Let
 from kernelwright.loops.program import (
     Accumulate,
@@ -39,7 +40,7 @@ from kernelwright.loops.program import (
     expressions,
     loads,
 )
-from kernelwright.loops.python.promotion import cast
+from kernelwright.loops.python.promotion import cast, machine
 from kernelwright.loops.python.source import UnsupportedError
 from kernelwright.loops.types import ScalarType
 
@@ -72,6 +73,15 @@ class Dialect:
     missing: frozenset[Op]
     infinity: str
     nan: str
+    double: str = "double"
+    """What float64 is. Another word is a struct {hi, lo} of two floats, made by `py::pair`."""
+    double_missing: frozenset[Op] = frozenset()
+    """Functions that there are for float32 alone."""
+
+    @property
+    def pairs(self) -> bool:
+        """Whether float64 is two floats."""
+        return self.double != "double"
 
     def special(self, expression: Expression) -> str | None:
         """The text of an infinity or NaN; None of anything else."""
@@ -127,6 +137,7 @@ class DeviceProgram:
     """Whether there are the twins that `Launch` names."""
 
 
+LARGEST_FLOAT32 = 3.4028234663852886e38
 GROUP = 256
 """Threads in a group where they work together."""
 STAGE = 32
@@ -199,6 +210,18 @@ def _check(program: Program, dialect: Dialect) -> None:
                     raise UnsupportedError(
                         f"{where}{dialect.name} has no function {node.op.value}; supported: target='cpu'"
                     )
+                if node.type is not ScalarType.FLOAT64 or not dialect.pairs:
+                    continue
+                if isinstance(node, Apply) and node.op in dialect.double_missing:
+                    raise UnsupportedError(
+                        f"{where}precision='double-float' has no function {node.op.value}; supported: target='cpu', "
+                        "or np.float32 around its argument"
+                    )
+                if isinstance(node, Constant) and math.isfinite(node.value) and abs(node.value) > LARGEST_FLOAT32:
+                    raise UnsupportedError(
+                        f"{where}precision='double-float' has the range of float32, where {node.value!r} does not fit; "
+                        "supported: target='cpu'"
+                    )
 
 
 def _steps(program: Program, dialect: Dialect) -> list[tuple[tuple[Command, ...], Range, LoopPlan]] | None:
@@ -225,6 +248,18 @@ def _steps(program: Program, dialect: Dialect) -> list[tuple[tuple[Command, ...]
             case _:
                 return None
     return steps or None
+
+
+def split(value: float) -> tuple[float, float]:
+    """The number as two of float32, of which the first is it, rounded; the second is 0 where that is not finite."""
+    if abs(value) > LARGEST_FLOAT32 or value != value:
+        return value, 0.0
+    high = _rounded(value)
+    return high, _rounded(value - high)
+
+
+def _rounded(value: float) -> float:
+    return struct.unpack("f", struct.pack("f", value))[0]
 
 
 def _uses_locals(loop: Range, plan: LoopPlan, program: Program) -> bool:
@@ -260,6 +295,8 @@ class _Kernel(ProgramPrinter):
         self.dialect = dialect
         self.leave = "return (void)"
         self.atomic: frozenset[str] = frozenset()
+        self.stored = {**self.stored, ScalarType.FLOAT64: dialect.double}
+        self.computed = {**self.computed, ScalarType.FLOAT64: dialect.double}
         self.types = {one.name: one.type for one in (*program.variables, *program.scalars)}
         self.teams = self.unrolled = False
         self.fails = False
@@ -281,7 +318,7 @@ class _Kernel(ProgramPrinter):
             at += 2 * len(buffer.shape) + 1
             if buffer.name not in own:
                 continue
-            type = f"{'' if argument.written else 'const '}{MEMORY[buffer.type]}"
+            type = f"{'' if argument.written else 'const '}{self.stored[buffer.type]}"
             lines.append(f"{type}* const {all} = py::stage<{STAGE}>(kw_{buffer.name}, {step}, kw_items, kw_room);")
             if argument.written:
                 back.append(f"{INDENT}py::bring_back<{STAGE}>({all}, kw_{buffer.name}, {step}, kw_items);\n")
@@ -311,7 +348,7 @@ class _Kernel(ProgramPrinter):
             step = f"sizes[{at + 2 * len(buffer.shape)}]"
             at += 2 * len(buffer.shape) + 1
             if buffer.name in own:
-                type = f"{'' if argument.written else 'const '}{MEMORY[buffer.type]}*"
+                type = f"{'' if argument.written else 'const '}{self.stored[buffer.type]}*"
                 lines.append(f"{type} const {buffer.name} = py::fetch(kw_{buffer.name}, {step}, kw_item, kw_room);")
                 if argument.written:
                     words = f"{buffer.name}, kw_{buffer.name}, {step}, kw_item"
@@ -394,7 +431,7 @@ class _Kernel(ProgramPrinter):
     def _summed(self, nest: tuple[Range, ...]) -> list[str]:
         """The types of the sums that groups make."""
         loops = [one for one in nest[-1].body if isinstance(one, Range) and one.cooperative]
-        return sorted({VALUE[self.types[name]] for loop in loops for name, _ in self._reductions(loop)})
+        return sorted({self.computed[self.types[name]] for loop in loops for name, _ in self._reductions(loop)})
 
     def _reductions(self, loop: Range) -> tuple[tuple[str, Op], ...]:
         return analyse(self.program).of(loop).reductions
@@ -402,22 +439,28 @@ class _Kernel(ProgramPrinter):
     def _together(self, loop: Range, depth: int) -> str:
         """A loop whose turns the group's threads share. What a variable held before counts once."""
         pad, i, sums = INDENT * depth, loop.index.name, self._reductions(loop)
-        text = "".join(f"{pad}if (kw_lane != 0) {name} = 0;\n" for name, _ in sums)
+        text = "".join(f"{pad}if (kw_lane != 0) {name} = {self._zero(self.types[name])};\n" for name, _ in sums)
         head = f"for (int64 {i} = {self.value(loop.start)} + kw_lane; {i} < {self.value(loop.stop)}; {i} += {GROUP})"
         text += f"{pad}{head} {{\n{self.body(loop.body, depth + 1)}{pad}}}\n"
         for name, op in sums:
             if op is not Op.ADD or loop.step != 1:
                 raise LoweringError(f"a group adds up, in steps of 1; {name} is another kind of result")
-            text += f"{pad}{name} = py::group_sum(kw_sums_{VALUE[self.types[name]]}, kw_lane, {name});\n"
+            text += f"{pad}{name} = py::group_sum(kw_sums_{self.computed[self.types[name]]}, kw_lane, {name});\n"
         return text
 
     def _privates(self, plan: LoopPlan) -> list[str]:
-        lines = [f"{VALUE[self.types[one]]} {one} = 0;" for one in plan.private]
+        lines = [f"{self.computed[self.types[one]]} {one} = {self._zero(self.types[one])};" for one in plan.private]
         return lines + [self.local_array(buffer) for buffer in plan.locals]
 
     def _locals(self) -> list[str]:
-        lines = [f"{VALUE[one.type]} {one.name} = 0;" for one in self.program.variables]
+        lines = [f"{self.computed[one.type]} {one.name} = {self._zero(one.type)};" for one in self.program.variables]
         return lines + [self.local_array(buffer) for buffer in self.program.locals]
+
+    def _zero(self, type: ScalarType) -> str:
+        return f"{self.dialect.double}{{0, 0}}" if self._paired(type) else "0"
+
+    def _paired(self, type: ScalarType) -> bool:
+        return type is ScalarType.FLOAT64 and self.dialect.pairs
 
     def _text(
         self,
@@ -451,7 +494,7 @@ class _Kernel(ProgramPrinter):
         for argument in program.arguments:
             if isinstance(argument.type, ArrayType):
                 buffer = next(buffers)
-                type = f"{device}{'' if argument.written else 'const '}{MEMORY[buffer.type]}*"
+                type = f"{device}{'' if argument.written else 'const '}{self.stored[buffer.type]}*"
                 restrict = " __restrict__" if apart and buffer.name not in own else ""
                 arrays.append(f"{type}{restrict} kw_{buffer.name}")
                 axes = len(buffer.shape)
@@ -466,12 +509,13 @@ class _Kernel(ProgramPrinter):
             else:
                 variable = next(variables_)
                 scalars.append(self._scalar(argument, variable))
-                lines.append(f"{VALUE[variable.type]} {variable.name} = {VALUE[variable.type]}(kw_{variable.name});")
+                type = self.computed[variable.type]
+                lines.append(f"{type} {variable.name} = {type}(kw_{variable.name});")
         return [*arrays, f"{device}const int64* sizes", *scalars], lines
 
     def _scalar(self, argument: Argument, variable: Variable) -> str:
         assert isinstance(argument.type, ScalarType)
-        return self.dialect.scalar.format(type=MEMORY[argument.type], name=f"kw_{variable.name}")
+        return self.dialect.scalar.format(type=self.stored[argument.type], name=f"kw_{variable.name}")
 
     # ---- what is said in another way ----------------------------------------------------------------------------
 
@@ -502,16 +546,26 @@ class _Kernel(ProgramPrinter):
         device, text = self.dialect.device, ""
         for number, value in enumerate(values):
             place = f"results + kw_thread * {len(values)} + {number}"
-            text += f"{pad}*({device}{MEMORY[value.type]}*)({place}) = {self.value(value)};\n"
+            text += f"{pad}*({device}{self.stored[value.type]}*)({place}) = {self.value(value)};\n"
         return f"{text}{pad}return;\n"
 
     def expression(self, expression: Expression) -> tuple[str, int]:
+        match expression:
+            case Constant(value, type) if self._paired(type):
+                parts = (self.value(Constant(part, ScalarType.FLOAT32)) for part in split(value))
+                return f"{self.dialect.double}{{{', '.join(parts)}}}", ATOM
+            case Cast(to, operand) if self._paired(operand.type) and not to.integer:
+                if to is ScalarType.BOOL:
+                    return f"({self.value(operand)} != {self._zero(operand.type)})", ATOM
+                return f"{self.bracketed(operand, ATOM)}.hi", ATOM
+            case Cast(to, operand) if self._paired(to):
+                return f"py::pair({self.computed[machine(operand.type)]}({self.value(operand)}))", ATOM
         special = self.dialect.special(expression)
         return super().expression(expression) if special is None else (special, ATOM)
 
     def apply(self, op: Op, operands: tuple[Expression, ...]) -> tuple[str, int]:
         floating = operands[0].type.floating
-        values = ", ".join(f"{VALUE[one.type]}({self.value(one)})" for one in operands)
+        values = ", ".join(f"{self.computed[one.type]}({self.value(one)})" for one in operands)
         if op in _PYTHON:
             return f"py::{op.value}({values})", ATOM
         if op in (Op.ISNAN, Op.ISINF, Op.ISFINITE) or (floating and op in _MATH):

@@ -214,8 +214,11 @@ def _shortest_us(overload: Overload, plans: Sequence[Plan], arguments: Sequence[
     return shortest
 
 
-def agrees(got: Sequence[np.ndarray], wanted: Sequence[np.ndarray], scatter: Scatter | None) -> bool:
-    """Whether two results are the same but for the order of additions."""
+def agrees(
+    got: Sequence[np.ndarray], wanted: Sequence[np.ndarray], scatter: Scatter | None, rounding: float = 0.0
+) -> bool:
+    """Whether two results are the same but for the order of additions. `rounding`: of one in float64, where that is
+    more than NumPy's."""
     additions = scatter.count / max(1, len(np.unique(scatter.key[0]))) if scatter else 1
     for x, y in zip(got, wanted, strict=True):
         if x.dtype.kind != "f":
@@ -226,7 +229,8 @@ def agrees(got: Sequence[np.ndarray], wanted: Sequence[np.ndarray], scatter: Sca
         if not np.array_equal(finite, np.isfinite(x)) or not np.array_equal(x[~finite], y[~finite], equal_nan=True):
             return False
         scale = float(np.max(np.abs(y[finite]), initial=0.0))
-        bound = _SLACK * float(np.finfo(y.dtype).eps) * math.sqrt(additions + 1) * scale
+        rounds = max(float(np.finfo(y.dtype).eps), rounding if y.dtype == np.float64 else 0.0)
+        bound = _SLACK * rounds * math.sqrt(additions + 1) * scale
         if np.any(np.abs(x[finite] - y[finite]) > bound):
             return False
     return True

@@ -80,7 +80,11 @@ def choose(
     if not all(shapes[i].shape[axis] > limit for (i, axis), limit in scatter.guards.items()):
         return None
     reference = _results(plain, plain, arrays, scalars)
-    right = [plan for plan in plans if agrees(_results(plan.run, plain, arrays, scalars), reference, scatter)]
+    right = [
+        plan
+        for plan in plans
+        if agrees(_results(plan.run, plain, arrays, scalars), reference, scatter, device.rounding)
+    ]
     if not right:
         return None, Choice("plain", {})
     if len(right) == 1 and wanted == right[0].name:
@@ -110,7 +114,12 @@ def _results(run: Any, plain: Kernels, arrays: Sequence[Any], scalars: Sequence[
     given = [argument for argument in plain.program.arguments if isinstance(argument.type, ArrayType)]
     own = _copied(plain, arrays)
     run(own, scalars)
-    return [Device.host(array) for argument, array in zip(given, own, strict=True) if argument.written]
+    buffers = plain.program.buffers
+    return [
+        plain.device.values(array, buffer.type)
+        for argument, buffer, array in zip(given, buffers, own, strict=True)
+        if argument.written
+    ]
 
 
 def _shortest_us(

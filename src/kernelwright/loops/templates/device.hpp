@@ -94,7 +94,7 @@ template <class T> PY_INLINE T group_sum(PY_SHARED T* sums, uint32 lane, T value
     sums[lane] = value;
     PY_BARRIER();
     for (uint32 half = 128; half > 0; half >>= 1) {
-        if (lane < half) sums[lane] += sums[lane + half];
+        if (lane < half) sums[lane] = sums[lane] + sums[lane + half];
         PY_BARRIER();
     }
     value = sums[0];

@@ -1,0 +1,148 @@
+// Float64 where there is none: the sum of two floats of which the first is the sum rounded to a float. That is 48 bits,
+// in float's range; of an infinity or NaN the second is 0.
+//
+// Dekker (1971) and, for the error of a sum, Knuth (The Art of Computer Programming, volume 2, 4.2.2). Bounds are those of
+// Joldes, Muller and Popescu (Tight and rigorous error bounds for basic building blocks of double-word arithmetic, 2017),
+// relative, with u = 2^-24: u^2 is 3.6e-15.
+//
+// They hold only where nothing is reassociated. Contraction is harmless: a product whose error matters is made by fma,
+// and 0 is added to it, which leaves nothing to contract.
+#pragma METAL fp math_mode(safe)
+
+struct df64 {
+    float hi, lo;
+};
+
+namespace py {
+
+// s + e, where e is at most as large as s, or both are sums of the kind that this returns. Of an e of 0, s as it is: it
+// may be -0.
+PY_INLINE df64 fast_sum(float s, float e) {
+    float hi = e == 0 ? s : s + e;
+    if (!metal::isfinite(hi)) return df64{metal::isfinite(s) ? hi : s, 0};
+    return df64{hi, e - (hi - s)};
+}
+// a + b and its error, exactly.
+PY_INLINE df64 two_sum(float a, float b) {
+    float s = a + b, part = s - a;
+    return df64{s, (a - (s - part)) + (b - part)};
+}
+// a * b and its error, exactly.
+PY_INLINE df64 two_product(float a, float b) {
+    float p = metal::fma(a, b, 0.0f);
+    return df64{p == 0 ? a * b : p, metal::fma(a, b, -p)};
+}
+
+PY_INLINE df64 pair(float x) { return df64{x, 0}; }
+// Exact up to 48 bits; beyond, the last of the 64 are rounded.
+PY_INLINE df64 pair(uint64 n) {
+    df64 high = two_sum(float(n >> 40) * 1099511627776.0f, float((n >> 16) & 0xffffff) * 65536.0f);
+    df64 low = two_sum(high.hi, float(n & 0xffff));
+    return fast_sum(low.hi, high.lo + low.lo);
+}
+PY_INLINE df64 pair(int64 n) {
+    df64 size = pair(n < 0 ? uint64(0) - uint64(n) : uint64(n));
+    return n < 0 ? df64{-size.hi, -size.lo} : size;
+}
+
+}  // namespace py
+
+PY_INLINE df64 operator-(df64 a) { return df64{-a.hi, -a.lo}; }
+// 3 u^2.
+PY_INLINE df64 operator+(df64 a, df64 b) {
+    df64 high = py::two_sum(a.hi, b.hi), low = py::two_sum(a.lo, b.lo);
+    df64 sum = py::fast_sum(high.hi, high.lo + low.hi);
+    return py::fast_sum(sum.hi, low.lo + sum.lo);
+}
+PY_INLINE df64 operator-(df64 a, df64 b) { return a + -b; }
+// 4 u^2.
+PY_INLINE df64 operator*(df64 a, df64 b) {
+    df64 high = py::two_product(a.hi, b.hi);
+    float rest = metal::fma(a.lo, b.hi, metal::fma(a.hi, b.lo, a.lo * b.lo));
+    return py::fast_sum(high.hi, high.lo + rest);
+}
+// 15 u^2, with fewer roundings than what that was shown of: what a quotient of floats leaves over is a float.
+PY_INLINE df64 operator/(df64 a, df64 b) {
+    float q = a.hi / b.hi;
+    if (!metal::isfinite(q) || !metal::isfinite(b.hi)) return df64{q, 0};
+    float left = metal::fma(-q, b.hi, a.hi) + metal::fma(-q, b.lo, a.lo);
+    return py::fast_sum(q, left / b.hi);
+}
+
+PY_INLINE bool operator==(df64 a, df64 b) { return a.hi == b.hi && a.lo == b.lo; }
+PY_INLINE bool operator!=(df64 a, df64 b) { return !(a == b); }
+PY_INLINE bool operator<(df64 a, df64 b) { return a.hi < b.hi || (a.hi == b.hi && a.lo < b.lo); }
+PY_INLINE bool operator<=(df64 a, df64 b) { return a.hi < b.hi || (a.hi == b.hi && a.lo <= b.lo); }
+PY_INLINE bool operator>(df64 a, df64 b) { return b < a; }
+PY_INLINE bool operator>=(df64 a, df64 b) { return b <= a; }
+
+namespace math {
+
+PY_INLINE bool isnan(df64 x) { return metal::isnan(x.hi); }
+PY_INLINE bool isinf(df64 x) { return metal::isinf(x.hi); }
+PY_INLINE bool isfinite(df64 x) { return metal::isfinite(x.hi); }
+PY_INLINE df64 magnitude(df64 x) { return metal::signbit(x.hi) ? -x : x; }
+PY_INLINE df64 copysign(df64 x, df64 y) { return metal::signbit(x.hi) == metal::signbit(y.hi) ? x : -x; }
+
+PY_INLINE df64 floor(df64 x) {
+    float whole = metal::floor(x.hi);
+    return whole == x.hi ? py::fast_sum(whole, metal::floor(x.lo)) : df64{whole, 0};
+}
+PY_INLINE df64 ceil(df64 x) { return -floor(-x); }
+PY_INLINE df64 trunc(df64 x) { return metal::signbit(x.hi) ? ceil(x) : floor(x); }
+PY_INLINE df64 round(df64 x) {  // halves to even
+    df64 below = floor(x), rest = x - below, half = df64{0.5f, 0};
+    bool odd = floor(below * half) != below * half;
+    return copysign(rest > half || (rest == half && odd) ? below + df64{1, 0} : below, x);
+}
+
+// 25/8 u^2: Lefevre, Louvet, Muller, Picot and Rideau (Accurate calculation of Euclidean norms using double-word
+// arithmetic, 2023).
+PY_INLINE df64 sqrt(df64 x) {
+    float root = math::sqrt(x.hi);
+    if (root == 0 || !metal::isfinite(root)) return df64{root, 0};
+    return py::fast_sum(root, (metal::fma(-root, root, x.hi) + x.lo) / (2 * root));
+}
+
+// By long division, 24 bits of the quotient at a time, so that the error is small beside y.
+PY_INLINE df64 fmod(df64 x, df64 y) {
+    if (!metal::isfinite(x.hi) || y.hi == 0) return df64{NAN, 0};
+    if (!metal::isfinite(y.hi)) return metal::isnan(y.hi) ? y : x;
+    df64 left = magnitude(x), by = magnitude(y), none = df64{0, 0};
+    while (magnitude(left) >= by) {
+        df64 step = by;
+        while (metal::fabs(left.hi / step.hi) > 0x1p60f) step = df64{step.hi * 0x1p60f, step.lo * 0x1p60f};
+        float q = metal::trunc(left.hi / step.hi);
+        if (q == 0) q = metal::copysign(1.0f, left.hi);
+        left = (left - py::two_product(q, step.hi)) - py::two_product(q, step.lo);
+    }
+    return copysign(left < none ? left + by : left, x);
+}
+
+}  // namespace math
+
+namespace py {
+
+PY_INLINE df64 sign(df64 x) { return x.hi > 0 ? df64{1, 0} : (x.hi < 0 ? df64{-1, 0} : (x.hi == 0 ? df64{0, 0} : x)); }
+PY_INLINE df64 floored_mod(df64 a, df64 b) {
+    df64 r = math::fmod(a, b);
+    if (r.hi == 0) return math::copysign(df64{0, 0}, b);
+    return (r.hi < 0) != (b.hi < 0) ? r + b : r;
+}
+PY_INLINE df64 floored_div(df64 a, df64 b) {
+    if (b.hi == 0) return a / b;
+    df64 r = math::fmod(a, b), q = (a - r) / b;
+    if (r.hi != 0 && (r.hi < 0) != (b.hi < 0)) q = q - df64{1, 0};
+    df64 below = math::floor(q);
+    return q - below > df64{0.5f, 0} ? below + df64{1, 0} : below;
+}
+// Of what does not fit: the smallest number, as on the CPU.
+template <class T> PY_INLINE T whole(df64 x) {
+    const df64 limit = df64{9223372036854775808.0f, 0};
+    if (!(x >= -limit && x < limit)) return T(uint64(1) << 63);
+    x = math::trunc(x);
+    uint64 high = x.hi == limit.hi ? uint64(1) << 63 : uint64(int64(x.hi));
+    return T(int64(high + uint64(int64(x.lo))));
+}
+
+}  // namespace py
