@@ -50,6 +50,11 @@ def n_body(place, mass, pull):
             pull[i, 2] += force * dz
 
 
+def softplus(x, out):
+    for i in range(x.shape[0]):
+        out[i] = math.log(1 + np.exp(x[i]))
+
+
 def drawn(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape)
 
@@ -60,9 +65,10 @@ def drawn(*shape: int, seed: int = 0) -> np.ndarray:
         (axpy, (drawn(500), drawn(500, seed=1), 0.1)),
         (stencil, (drawn(20, 30), np.full((20, 30), np.nan))),
         (polynomial, (drawn(9), drawn(400, seed=1), np.zeros(400))),
+        (softplus, (drawn(300), np.zeros(300))),
         (n_body, (drawn(40, 3), np.abs(drawn(40, seed=1)), np.zeros((40, 3)))),
     ],
-    ids=["axpy", "stencil", "polynomial", "n_body"],
+    ids=["axpy", "stencil", "polynomial", "softplus", "n_body"],
 )
 def test_maps_have_fourteen_digits(python, arguments) -> None:
     wanted, found = ([np.array(one) if hasattr(one, "shape") else one for one in arguments] for _ in range(2))

@@ -1,6 +1,7 @@
 """templates/double_float.hpp beside exact numbers."""
 
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -24,6 +25,7 @@ OPERATIONS = {  # text, what it is, and how many units it may err
     "whole": ("math::trunc(x)", lambda x, y: Fraction(math.trunc(x)), 0),
     "round": ("math::round(x)", lambda x, y: Fraction(round(x)), 0),
 }
+FUNCTIONS = {"root": "math::sqrt(x)", "exponential": "math::exp(x)", "logarithm": "math::log(x)"}
 
 
 def drawn(seed: int) -> np.ndarray:
@@ -45,7 +47,7 @@ def library():
     arguments = "device df64* out, device const df64* a, device const df64* b, uint i [[thread_position_in_grid]]"
     kernels = (
         f"kernel void {name}({arguments}) {{ const df64 x = a[i], y = b[i]; out[i] = {text}; }}"
-        for name, text in [*((name, text) for name, (text, *_) in OPERATIONS.items()), ("root", "math::sqrt(x)")]
+        for name, text in [*((name, text) for name, (text, *_) in OPERATIONS.items()), *FUNCTIONS.items()]
     )
     made = compile_shader("\n".join([loops.msl_template(pairs=True), *kernels]))
     made.build()
@@ -57,6 +59,10 @@ def found(library, name: str, x: np.ndarray, y: np.ndarray) -> list[Fraction]:
     getattr(library, name)(out, x, y, threads=COUNT)
     np.testing.assert_array_equal(out[:, 0], (out[:, 0].astype(float) + out[:, 1]).astype(np.float32))
     return exact(out)
+
+
+def decimals(numbers: list[Fraction]) -> list[Decimal]:
+    return [Decimal(one.numerator) / Decimal(one.denominator) for one in numbers]
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -77,3 +83,31 @@ def test_a_root_errs_by_so_many_units(library) -> None:
     for got, a in zip(found(library, "root", x, x), exact(x), strict=True):
         # got = root * (1 + e), of which the square is a * (1 + 2e) and very little
         assert abs(got * got - a) <= 2 * UNIT * Fraction(33, 10) * a, a
+
+
+@pytest.mark.parametrize("name", ["exponential", "logarithm"])
+def test_exp_and_log_have_thirteen_digits(name: str, library) -> None:
+    x = drawn(1)
+    # Of an exp below digits go with the range of float32.
+    small, positive = x[np.abs(x[:, 0]) < 60], np.where(x[:, :1] < 0, -x, x)[x[:, 0] != 0]
+    x = small if name == "exponential" else positive
+    x = np.ascontiguousarray(np.resize(x, (COUNT, 2)))
+    with localcontext() as context:
+        context.prec = 40
+        for got, a in zip(decimals(found(library, name, x, x)), decimals(exact(x)), strict=True):
+            wanted = a.exp() if name == "exponential" else a.ln()
+            assert abs(got - wanted) <= abs(wanted) * Decimal("1e-13"), a
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "wanted"),
+    [
+        ("exponential", [np.inf, -np.inf, np.nan, 0, 89, -200], [np.inf, 0, np.nan, 1, np.inf, 0]),
+        ("logarithm", [np.inf, -1, np.nan, 0, -0.0, 1], [np.inf, np.nan, np.nan, -np.inf, -np.inf, 0]),
+    ],
+)
+def test_exp_and_log_at_the_ends(name: str, given: list[float], wanted: list[float], library) -> None:
+    x, out = np.zeros((6, 2), np.float32), np.zeros((6, 2), np.float32)
+    x[:, 0] = given
+    getattr(library, name)(out, x, x, threads=6)
+    np.testing.assert_array_equal(out[:, 0].astype(float) + out[:, 1], wanted)

@@ -32,7 +32,7 @@ MSL_PAIRS = replace(
     double_missing=frozenset(
         {
             *(Op.SIN, Op.COS, Op.TAN, Op.ASIN, Op.ACOS, Op.ATAN, Op.ATAN2, Op.SINH, Op.COSH, Op.TANH),
-            *(Op.ASINH, Op.ACOSH, Op.ATANH, Op.EXP, Op.EXP2, Op.EXPM1, Op.LOG, Op.LOG2, Op.LOG10, Op.LOG1P),
+            *(Op.ASINH, Op.ACOSH, Op.ATANH, Op.EXP2, Op.EXPM1, Op.LOG2, Op.LOG10, Op.LOG1P),
             *(Op.CBRT, Op.POW),
         }
     ),

@@ -104,6 +104,52 @@ PY_INLINE df64 sqrt(df64 x) {
     return py::fast_sum(root, (metal::fma(-root, root, x.hi) + x.lo) / (2 * root));
 }
 
+// x * 2^n for n from -252 to 254, in two steps.
+PY_INLINE df64 scaled(df64 x, int32 n) {
+    float first = as_type<float>((n / 2 + 127) << 23), second = as_type<float>((n - n / 2 + 127) << 23);
+    return py::fast_sum(x.hi * first * second, x.lo * first * second);
+}
+// n * ln 2, which is three floats of which two have so few bits that a product with them is one.
+PY_INLINE df64 times_ln2(float n) {
+    df64 high = py::two_sum(n * 0.693145751953125f, n * 1.4284159988164902e-6f);
+    return high + df64{n * 1.908215e-10f, 0};
+}
+// By the series for what is left over whole powers of 2; terms that are small beside the sum are floats.
+PY_INLINE df64 exp(df64 x) {
+    if (!(metal::fabs(x.hi) < 104)) return df64{x.hi > 0 ? INFINITY : (x.hi < 0 ? 0 : x.hi), 0};
+    float n = metal::rint(x.hi * 1.442695f);
+    df64 r = ((x - df64{n * 0.693145751953125f, 0}) - df64{n * 1.4284159988164902e-6f, 0}) - df64{n * 1.908215e-10f, 0};
+    float t = r.hi;
+    float rest = 2.4801588e-5f + t * (2.7557319e-6f + t * (2.755732e-7f + t * (2.5052108e-8f + t * 2.0876756e-9f)));
+    df64 sum = df64{rest, 0} * r + df64{1.984127e-4f, -2.7255969e-12f};
+    sum = sum * r + df64{1.3888889e-3f, -3.3631094e-11f};
+    sum = sum * r + df64{8.333334e-3f, -4.346172e-10f};
+    sum = sum * r + df64{4.1666668e-2f, -1.2417635e-9f};
+    sum = sum * r + df64{1.6666667e-1f, -4.967054e-9f};
+    sum = sum * r + df64{0.5f, 0};
+    sum = sum * r + df64{1, 0};
+    return scaled(sum * r + df64{1, 0}, int32(n));
+}
+// 2 atanh((m - 1) / (m + 1)) + n ln 2, of x = m * 2^n.
+PY_INLINE df64 log(df64 x) {
+    if (!(x.hi > 0) || !metal::isfinite(x.hi)) return df64{x.hi == 0 ? -INFINITY : (x.hi < 0 ? NAN : x.hi), 0};
+    int32 n = 0;
+    if (x.hi < 0x1p-100f) x = scaled(x, 100), n = -100;
+    int32 power = (as_type<int32>(x.hi) >> 23) - 127;
+    x = scaled(x, -power);
+    n += power;
+    if (x.hi > 1.4142135f) x = df64{x.hi * 0.5f, x.lo * 0.5f}, n += 1;
+    df64 s = (x - df64{1, 0}) / (x + df64{1, 0}), z = s * s;
+    float t = z.hi;
+    float rest = 1.0f / 11 + t * (1.0f / 13 + t * (1.0f / 15 + t * (1.0f / 17 + t * (1.0f / 19 + t * (1.0f / 21)))));
+    df64 sum = df64{rest, 0} * z + df64{1.1111111e-1f, -8.278423e-10f};
+    sum = sum * z + df64{1.4285715e-1f, -6.386212e-9f};
+    sum = sum * z + df64{0.2f, -2.9802323e-9f};
+    sum = sum * z + df64{3.3333334e-1f, -9.934108e-9f};
+    sum = s + s * (z * sum);
+    return times_ln2(float(n)) + (sum + sum);
+}
+
 // By long division, 24 bits of the quotient at a time, so that the error is small beside y.
 PY_INLINE df64 fmod(df64 x, df64 y) {
     if (!metal::isfinite(x.hi) || y.hi == 0) return df64{NAN, 0};
