@@ -108,7 +108,6 @@ METAL_INLINE float saturate_of(float x) { return x >= 0 ? (x < 1 ? x : 1.0f) : 0
   METAL_UNARY(cos, simt::math::cos(x)) \
   METAL_UNARY(cosh, simt::math::cosh(x)) \
   METAL_UNARY(cospi, shim::cospi_of(x)) \
-  METAL_UNARY(exp, simt::math::exp(x)) \
   METAL_UNARY(exp2, simt::math::exp2(x)) \
   METAL_UNARY(exp10, simt::math::exp10(x)) \
   METAL_UNARY(fabs, __builtin_fabsf(x)) \
@@ -173,6 +172,7 @@ METAL_INLINE float saturate_of(float x) { return x >= 0 ? (x < 1 ? x : 1.0f) : 0
   METAL_TERNARY(smoothstep, [](float t) { return t * t * (3.0f - 2.0f * t); }(shim::saturate_of((z - x) / (y - x))))
 
 METAL_UNARIES
+METAL_UNARY(exp, simt::math::exp(x))
 METAL_BINARIES
 
 // Operands of any number type, kept in that type.
@@ -189,18 +189,27 @@ METAL_BINARIES
     return shim::zip<T>([](T x, T y, T z) __attribute__((always_inline)) { return (T)(__VA_ARGS__); }, a, b, c); \
   }
 namespace shim {
-// A NaN gives way to a number, as with fmin and fmax, which min and max are in Metal for real numbers.
+// A NaN gives way to a number, as with fmin and fmax, which min and max are in Metal for real numbers. A GPU has an
+// instruction for that, which the compiler does not see in the comparisons; on the CPU those become vector code.
 template <class T>
 METAL_INLINE constexpr T least(T x, T y) {
   if constexpr (is_floating_point_v<T>)
+#ifdef SIMT_CUDA
+    return (T)__builtin_fminf((float)x, (float)y);
+#else
     return x != x ? y : y < x ? y : x;
+#endif
   else
     return y < x ? y : x;
 }
 template <class T>
 METAL_INLINE constexpr T most(T x, T y) {
   if constexpr (is_floating_point_v<T>)
+#ifdef SIMT_CUDA
+    return (T)__builtin_fmaxf((float)x, (float)y);
+#else
     return x != x ? y : x < y ? y : x;
+#endif
   else
     return x < y ? y : x;
 }
@@ -272,6 +281,7 @@ METAL_INLINE auto ilogb(const A& a) {
 
 namespace fast {
 METAL_UNARIES
+METAL_UNARY(exp, simt::math::fast_exp(x))
 METAL_BINARIES
 METAL_COMMON
 using metal::frexp;
@@ -281,6 +291,7 @@ using metal::sincos;
 }  // namespace fast
 namespace precise {
 METAL_UNARIES
+METAL_UNARY(exp, simt::math::exp(x))
 METAL_BINARIES
 METAL_COMMON
 using metal::frexp;
