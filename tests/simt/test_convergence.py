@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelwright.simt.convergence import converged
+from kernelwright.simt.convergence import converged, without_idle_waits
 
 HEAD = ".visible .entry kernel(\n\t.param .b64 p\n)\n{\n\tmov.u32 \t%r1, %tid.x;\n\tmov.u32 \t%r2, %ctaid.x;\n"
 ASK = "\tactivemask.b32 \t%r9;\n"
@@ -76,3 +76,20 @@ def test_loops_that_lanes_leave_apart() -> None:
 
 def test_what_is_not_understood_adds_nothing() -> None:
     assert not waits("\tbrx.idx \t%r1, $T;\n" + ASK)
+
+
+LOAD, STORE = "\tld.shared.b32 \t%r3, [%rd1];\n", "\tst.shared.b32 \t[%rd1], %r3;\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        (WAIT + LOAD + WAIT + LOAD + WAIT, 2),
+        (WAIT + STORE + WAIT + LOAD + WAIT, 3),
+        (WAIT + LOAD + WAIT + STORE + WAIT, 3),
+        (WAIT + LOAD + "\t@%p1 bra \t$L1;\n" + WAIT + LOAD + "$L1:\n" + WAIT, 3),
+    ],
+    ids=["only loads", "a store before", "a store behind", "other blocks"],
+)
+def test_waits_that_order_nothing_go(body: str, left: int) -> None:
+    assert without_idle_waits(HEAD + body + "\tret;\n}\n").count(WAIT) == left

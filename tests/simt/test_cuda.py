@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kernelwright.errors import LaunchError, UsageError
-from kernelwright.simt import Library, Unit, build, cuda
+from kernelwright.simt import Entry, Library, Parameter, Unit, build, cuda
 from kernelwright.simt.library import Grid
 
 
@@ -30,7 +30,7 @@ def library(unit: Unit) -> Library:
     return build(unit, [entry.name for entry in unit.entries], host="cuda")
 
 
-def test_every_construct_assembles(library: Library, tmp_path: Path) -> None:
+def assembled(library: Library, tmp_path: Path) -> None:
     assembler = ptxas()
     if assembler is None:
         pytest.skip("NVIDIA's assembler is not installed: pip install nvidia-cuda-nvcc")
@@ -38,6 +38,10 @@ def test_every_construct_assembles(library: Library, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("Compiling entry function") == library.path.read_text().count(".visible .entry")
+
+
+def test_every_construct_assembles(library: Library, tmp_path: Path) -> None:
+    assembled(library, tmp_path)
 
 
 def test_matrices_use_the_tensor_cores(library: Library) -> None:
@@ -51,6 +55,36 @@ def test_neighbours_run_as_one_where_nothing_can_tell(library: Library) -> None:
     assert "ld.global.v4" in text and "simt_row_" in text
     gains = {name: cuda._gains_by_rows(text, index) for index, name in enumerate(library.entries)}
     assert gains["scaled"] and not gains["group_sum"] and not gains["wide"]
+
+
+COPY = """#include "simt.hpp"
+struct alignas(1) Sixteen { unsigned char bytes[16]; };
+using global = __attribute__((opencl_global)) Sixteen;
+static void copied(const global* from, global* to, unsigned i) {
+  SIMT_GROUP Sixteen held[32];
+  auto* place = (__attribute__((opencl_local)) Sixteen*)&held[i % 32];
+  *place = from[i];
+  simt::group_barrier();
+  to[i] = held[(i + 1) % 32];
+}"""
+
+
+def test_a_struct_without_alignment_is_copied_by_wide_accesses_where_addresses_allow_it(tmp_path: Path) -> None:
+    if reason := cuda.missing():
+        pytest.skip(reason)
+    parameters = (
+        Parameter("from", "buffer", 0, ""),
+        Parameter("to", "buffer", 1, "", writable=True),
+        Parameter("i", "builtin", 0, "", builtin="thread_in_grid"),
+    )
+    made = build(Unit(COPY, (Entry("copied", "copied", parameters),)), ["copied"], host="cuda")
+    text = made.path.read_text()
+    entry = text[text.index(".entry simt_entry_0(") :].partition("\n}")[0]
+    for access in ("ld.global", "st.shared", "ld.shared", "st.global"):
+        assert entry.count(f"{access}.v4.b32 ") == 1, access
+        assert entry.count(f"{access}.b8 ") == 16, access
+    assert entry.count("setp.ne.b64") == 2
+    assembled(made, tmp_path)
 
 
 @pytest.mark.parametrize(

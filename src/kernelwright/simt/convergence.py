@@ -9,13 +9,13 @@ the GPU. So whatever is not understood counts as decided differently.
 import re
 from dataclasses import dataclass, field
 
+from kernelwright.simt import ptx
+
 _TOGETHER = "activemask.b32"
 _WAIT = "\tbar.warp.sync \t-1;"
-_ENTRY = re.compile(r"^\.visible \.entry ")
 _LABEL = re.compile(r"^(\$[\w$]+):")
 _JUMP = re.compile(r"^\t(?:@!?(%\w+) )?bra(?:\.uni)? \t?(\$[\w$]+);")
-_INSTRUCTION = re.compile(r"^\t(?:@!?(%\w+) )?([\w.]+)\s*\t?(.*);")
-_REGISTER = re.compile(r"%[\w.]+")
+_WRITES = ("st.", "atom", "red")
 _OWN = ("%tid.x", "%laneid")
 _OWN_RESULTS = ("atom", "activemask", "vote", "shfl", "match", "call", "movmatrix", "mma")
 
@@ -28,19 +28,33 @@ class _Block:
     unknown: bool = False  # ends in a jump that is not understood
 
 
-def converged(ptx: str) -> str:
+def converged(text: str) -> str:
     """The PTX with a wait of the warp before each `activemask` to which all of its lanes come."""
-    lines = ptx.splitlines()
-    result: list[str] = []
-    start = 0
+    return ptx.by_entry(text, _entry)
+
+
+def without_idle_waits(text: str) -> str:
+    """The PTX without those waits of a warp on whose both sides, until its next and last wait, no memory is written.
+
+    They order nothing, but NVIDIA's assembler moves no load over them.
+    """
+    return ptx.by_entry(text, _without_idle_waits)
+
+
+def _without_idle_waits(lines: list[str]) -> list[str]:
+    idle = set[int]()
+    quiet = False  # the warp waited in this block, and nothing was written since
+    before: int | None = None  # a wait of the warp that goes if nothing is written until the next one
     for i, line in enumerate(lines):
-        if _ENTRY.match(line):
-            result += lines[start:i]
-            start = i
-        elif line == "}" and _ENTRY.match(lines[start]):
-            result += _entry(lines[start : i + 1])
-            start = i + 1
-    return "\n".join(result + lines[start:]) + "\n"
+        found = ptx.instruction(line)
+        if found and found.name.startswith("bar"):
+            if quiet and before is not None:
+                idle.add(before)
+            before = i if quiet and line == _WAIT else None
+            quiet = True
+        elif not ptx.is_plain(line) or (found and found.name.startswith(_WRITES)):
+            before, quiet = None, False
+    return [line for i, line in enumerate(lines) if i not in idle]
 
 
 def _entry(lines: list[str]) -> list[str]:
@@ -120,25 +134,23 @@ class _Lanes:
 
     def read(self, line: str, apart: bool) -> None:
         """Takes note of one line, which only some lanes come to if `apart`."""
-        match = _INSTRUCTION.match(line)
-        if not match or match[2].startswith(("st.", "bar", "ret", "bra", "red.", "membar", "fence")):
+        found = ptx.instruction(line)
+        if found is None or not found.writes:
             return
-        predicate, name, operands = match.groups()
-        targets, _, sources = operands[1:].partition("}") if operands.startswith("{") else operands.partition(",")
-        results = set(_REGISTER.findall(targets))
-        used = set(_REGISTER.findall(sources)) | ({predicate} if predicate else set())
-        if name.startswith("mov") and sources.strip() == "%tid.x":
-            self._threads |= results
-        differs = name.startswith(_OWN_RESULTS) or bool(used & self.differ) or any(own in sources for own in _OWN)
-        if apart or (differs and not self._same_for_a_warp(name, sources)):
-            self.differ |= results
+        if found.name.startswith("mov") and found.reads == ("%tid.x",):
+            self._threads |= {*found.writes}
+        differs = found.name.startswith(_OWN_RESULTS) or not self.differ.union(_OWN).isdisjoint(found.reads)
+        if apart or (differs and not self._same_for_a_warp(found)):
+            self.differ |= {*found.writes}
 
-    def _same_for_a_warp(self, name: str, sources: str) -> bool:
+    def _same_for_a_warp(self, found: ptx.Instruction) -> bool:
         """The number of the warp: a thread's number without its five low bits. Blocks have one dimension."""
-        left, _, right = (word.strip() for word in sources.partition(","))
-        if left not in self._threads or not re.fullmatch(r"-?\d+", right):
+        right = found.operands.rpartition(",")[2].strip()
+        if len(found.reads) != 1 or found.reads[0] not in self._threads or not re.fullmatch(r"-?\d+", right):
             return False
-        return (name.startswith("shr.") and int(right) >= 5) or (name.startswith("and.") and int(right) & 31 == 0)
+        return (found.name.startswith("shr.") and int(right) >= 5) or (
+            found.name.startswith("and.") and int(right) & 31 == 0
+        )
 
 
 def _joins(blocks: list[_Block]) -> list[int | None]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernelwright.errors import LaunchError, MissingError, UsageError
 from kernelwright.records import digest
-from kernelwright.simt import compiling, convergence, glue, store
+from kernelwright.simt import compiling, convergence, glue, mma, ptx, store, wide
 from kernelwright.simt.library import Argument, Grid, Library, Report
 from kernelwright.simt.unit import Entry, Unit
 from kernelwright.toolchain import clang
@@ -37,6 +37,8 @@ _FLAGS = (
     "-Werror=date-time",
     "-mllvm",
     "-inline-threshold=100000",  # as GPU compilers do: a call would keep matrices in memory
+    "-mllvm",
+    "-sink-common-insts=false",  # neighbours stay together, for one wide access (wide.py)
 )
 
 
@@ -61,8 +63,11 @@ _VALUE_BYTES = 1 << 20
 _DYNAMIC_SHARED_ATTRIBUTE = 8
 _PLAIN_SHARED_BYTES = 48 << 10
 _JIT_MAX_REGISTERS, _JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES = 0, 5, 6
-_REGISTERS = ((256, 255), (512, 128), (1024, 64))
-"""Threads of a block and what each may have of a multiprocessor's 65536 registers."""
+_REGISTERS = ((256, None), (512, 128), (1024, 64))
+"""Threads of a block and what each may have of a multiprocessor's 65536 registers.
+
+None where any number fits: told of 255, NVIDIA's assembler takes 140 for a GEMM to which it gives 101 if not told.
+"""
 _Position = ctypes.c_uint32 * 3
 
 
@@ -131,7 +136,8 @@ def build(unit: Unit, entries: Sequence[Entry]) -> Library:
 
 @cache
 def _passes() -> str:
-    return Path(convergence.__file__).read_text()
+    """Names what is done to PTX."""
+    return digest(*(Path(module.__file__ or "").read_text() for module in (ptx, mma, wide, convergence)))
 
 
 def library(path: Path, entries: Sequence[Entry], *, cached: bool = True, log: str = "") -> Library:
@@ -151,7 +157,8 @@ def _compile(unit: Unit, entries: Sequence[Entry], folder: Path) -> tuple[str, l
     readable = [compiling.RUNTIME, *map(Path, unit.include_dirs)]
     result = folder / "library.ptx"
     log = clang.run([*arguments, "-S", "-", "-o", str(result)], folder, text, readable=readable)
-    result.write_text(convergence.converged(result.read_text()))
+    text = convergence.without_idle_waits(mma.multiplied(result.read_text()))
+    result.write_text(convergence.converged(wide.widened(text)))
     read = compiling.included(reads.read_text())
     reads.unlink()
     bitcode.unlink()
@@ -163,8 +170,8 @@ class _CudaHost:
         self._path = path
         text = path.read_text()
         self._rows = [_gains_by_rows(text, index) for index in range(entries)]
-        self._modules: dict[tuple[int, int], ctypes.c_void_p] = {}  # by context and registers
-        self._functions: dict[tuple[int, int, str], ctypes.c_void_p] = {}  # by those and the name
+        self._modules: dict[tuple[int, int | None], ctypes.c_void_p] = {}  # by context and registers
+        self._functions: dict[tuple[int, int | None, str], ctypes.c_void_p] = {}  # by those and the name
         self._values: dict[tuple[int, bytes], int] = {}  # addresses of values given as bytes, by context
         self._blocks: dict[int, tuple[int, int]] = {}  # the memory they lie in and how much of it is taken, by context
 
@@ -193,7 +200,7 @@ class _CudaHost:
         x, y, z = grid.groups
         return Report(entry.name, "gpu", x * y * z, 0)
 
-    def _function(self, context: int, registers: int, name: str) -> ctypes.c_void_p:
+    def _function(self, context: int, registers: int | None, name: str) -> ctypes.c_void_p:
         found = self._functions.get((context, registers, name))
         if found is None:
             module = self._modules.get((context, registers))
@@ -257,13 +264,14 @@ def _can_be_cut(arguments: Mapping[int, Argument], grid: Grid) -> bool:
     return apart and all(address % 16 == 0 for address, _ in places)
 
 
-def _load(path: Path, registers: int) -> ctypes.c_void_p:
-    """The PTX, compiled by the driver (which keeps a cache of its own) to use at most `registers` a thread."""
+def _load(path: Path, registers: int | None) -> ctypes.c_void_p:
+    """The PTX, compiled by the driver (which keeps a cache of its own), for at most `registers` a thread if given."""
     module = ctypes.c_void_p()
     log = ctypes.create_string_buffer(4096)
-    options = (ctypes.c_int * 3)(_JIT_MAX_REGISTERS, _JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES)
-    values = (ctypes.c_void_p * 3)(registers, ctypes.addressof(log), len(log))
-    if driver().cuModuleLoadDataEx(ctypes.byref(module), path.read_bytes() + b"\0", 3, options, values):
+    count = 2 if registers is None else 3
+    options = (ctypes.c_int * 3)(_JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES, _JIT_MAX_REGISTERS)
+    values = (ctypes.c_void_p * 3)(ctypes.addressof(log), len(log), registers)
+    if driver().cuModuleLoadDataEx(ctypes.byref(module), path.read_bytes() + b"\0", count, options, values):
         raise LaunchError(f"{path}: the NVIDIA driver refuses the PTX: {log.value.decode(errors='replace').strip()}")
     return module
 

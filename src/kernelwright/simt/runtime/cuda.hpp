@@ -38,16 +38,26 @@ SIMT_INLINE u32 thread() { return __nvvm_read_ptx_sreg_tid_x(); }
 // The threads of the warp that came here together, by the warp's own numbers.
 SIMT_INLINE u32 together() { return __nvvm_activemask(); }
 
-// What thread `from` of the warp (its own number) holds. Words that no type fills are moved all the same.
-template <class T>
-SIMT_INLINE T read(T v, u32 from, u32 mask) {
+// `move` for each word of a value. Words that no type fills are moved all the same.
+template <class T, class F>
+SIMT_INLINE T by_words(T v, F move) {
   constexpr u32 words = (sizeof(T) + 3) / 4;
   int w[words] = {};
   __builtin_memcpy(w, &v, sizeof(T));
-  for (u32 i = 0; i < words; i++) w[i] = __nvvm_shfl_sync_idx_i32(mask, w[i], from, 31);
+  for (u32 i = 0; i < words; i++) w[i] = move(w[i]);
   T r;
   __builtin_memcpy(&r, w, sizeof(T));
   return r;
+}
+// What thread `from` of the warp (its own number) holds.
+template <class T>
+SIMT_INLINE T read(T v, u32 from, u32 mask) {
+  return by_words(v, [=](int word) { return __nvvm_shfl_sync_idx_i32(mask, word, from, 31); });
+}
+// What the thread holds whose number differs in the bits of `other`.
+template <class T>
+SIMT_INLINE T exchange(T v, u32 other, u32 mask) {
+  return by_words(v, [=](int word) { return __nvvm_shfl_sync_bfly_i32(mask, word, other, 31); });
 }
 
 }  // namespace warp
@@ -128,7 +138,7 @@ SIMT_INLINE T reduce(T v) {
   u32 mask = warp::together();
   if (mask == 0xffffffff) {
     for (u32 half = 16; half; half /= 2) {
-      T other = warp::read(v, warp::thread() & 31 ^ warp::physical(half), mask);
+      T other = warp::exchange(v, warp::physical(half), mask);
       v = Op::join(v, other);
     }
     return v;
@@ -187,22 +197,10 @@ SIMT_INLINE u32 transposed(u32 v) {
   return r;
 }
 
-struct Sums {
-  float upper[2], lower[2];
-};
-// Rows 0 to 7 of the first operand are (a0, a1), rows 8 to 15 (a2, a3).
-SIMT_INLINE Sums multiply_tf32(u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1, Sums c) {
-  Sums d;
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%10, %11, %12, %13};"
-      : "=f"(d.upper[0]), "=f"(d.upper[1]), "=f"(d.lower[0]), "=f"(d.lower[1])
-      : "r"(a0), "r"(a2), "r"(a1), "r"(a3), "r"(b0), "r"(b1), "f"(c.upper[0]), "f"(c.upper[1]), "f"(c.lower[0]),
-        "f"(c.lower[1]));
-  return d;
-}
+// The products of matrices are written down as they are; mma.py makes tensor instructions of them, several in one.
 
 // Three products of rounded parts carry float's accuracy but for its last bits: a = high + low, b = high + low, and
-// low * low is too small to see. The tensor core takes sixteen rows, so low * high rides along in the lower eight.
+// low * low is too small to see.
 SIMT_INLINE Pair multiply_f32(float a0, float a1, float b0, float b1, Pair c) {
   u32 highs = bits(b0) >> 16 | (bits(b1) & 0xffff0000), lows = (bits(b0) & 0xffff) | bits(b1) << 16;
   highs = transposed(highs), lows = transposed(lows);
@@ -211,10 +209,12 @@ SIMT_INLINE Pair multiply_f32(float a0, float a1, float b0, float b1, Pair c) {
   u32 a0_high = tf32(a0), a1_high = tf32(a1), b0_high = tf32(t0), b1_high = tf32(t1);
   u32 a0_low = tf32(a0 - __builtin_bit_cast(float, a0_high)), a1_low = tf32(a1 - __builtin_bit_cast(float, a1_high));
   u32 b0_low = tf32(t0 - __builtin_bit_cast(float, b0_high)), b1_low = tf32(t1 - __builtin_bit_cast(float, b1_high));
-  Sums s = multiply_tf32(a0_high, a1_high, a0_low, a1_low, b0_high, b1_high, Sums{});
-  s = multiply_tf32(a0_high, a1_high, 0, 0, b0_low, b1_low, s);
-  // The tensor core rounds its sums towards zero; over a long row that would cost a digit, so c is added outside.
-  return Pair{c.x + (s.upper[0] + s.lower[0]), c.y + (s.upper[1] + s.lower[1])};
+  Pair d;
+  asm("simt.product.tf32 {%0, %1}, {%2, %3, %4, %5}, {%6, %7, %8, %9}, {%10, %11};"
+      : "=f"(d.x), "=f"(d.y)
+      : "r"(a0_high), "r"(a1_high), "r"(a0_low), "r"(a1_low), "r"(b0_high), "r"(b1_high), "r"(b0_low), "r"(b1_low),
+        "f"(c.x), "f"(c.y));
+  return d;
 }
 
 template <class T>
@@ -224,16 +224,12 @@ SIMT_INLINE u32 packed(T x, T y) {
 template <class T>
 SIMT_INLINE Pair multiply_16(T a0, T a1, T b0, T b1, Pair c) {
   u32 x = packed(a0, a1), y = transposed(packed(b0, b1));
-  float d0, d1, d2, d3;
+  Pair d;
   if constexpr (__is_same(T, f16))
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %9};"
-        : "=f"(d0), "=f"(d1), "=f"(d2), "=f"(d3)
-        : "r"(x), "r"(0), "r"(y), "f"(c.x), "f"(c.y), "f"(0.0f));
+    asm("simt.product.f16 {%0, %1}, {%2}, {%3}, {%4, %5};" : "=f"(d.x), "=f"(d.y) : "r"(x), "r"(y), "f"(c.x), "f"(c.y));
   else
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %9};"
-        : "=f"(d0), "=f"(d1), "=f"(d2), "=f"(d3)
-        : "r"(x), "r"(0), "r"(y), "f"(c.x), "f"(c.y), "f"(0.0f));
-  return Pair{d0, d1};
+    asm("simt.product.bf16 {%0, %1}, {%2}, {%3}, {%4, %5};" : "=f"(d.x), "=f"(d.y) : "r"(x), "r"(y), "f"(c.x), "f"(c.y));
+  return d;
 }
 
 // Whether the compiler sees that `v` was converted from a T, so that nothing is lost on the way back.
