@@ -72,7 +72,8 @@ def vectorize(
         def hypotenuse(x, y):
             return math.sqrt(x * x + y * y)
 
-    Without signatures it is compiled for the dtypes it meets. `out=` takes the result. Raises as njit does.
+    Without signatures it is compiled for the dtypes it meets. `out=` takes the result. `precision="double-float"`: on
+    Metal float64 is pairs of float32. Raises as njit does.
     """
     from kernelwright.functions.universal import Universal
 
@@ -104,6 +105,7 @@ def guvectorize(
         def shuffle_mul(a, b, operator, res): ...
 
     Outputs are passed after the inputs, or made (filled with zeros) where their sizes are known from the inputs.
+    `precision="double-float"`: on Metal float64 is pairs of float32. Raises as njit does.
     """
     from kernelwright.functions.universal import Universal, read_layout
 
