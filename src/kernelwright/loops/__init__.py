@@ -17,7 +17,8 @@ from kernelwright.loops.convolution import (
     print_convolution,
 )
 from kernelwright.loops.cpp import print_cpp
-from kernelwright.loops.device_text import COPIES, GROUP, STAGE, DeviceProgram, Launch
+from kernelwright.loops.device_text import DeviceProgram, Launch
+from kernelwright.loops.dialect import COPIES, GROUP, STAGE
 from kernelwright.loops.expressions import (
     Apply,
     Buffer,

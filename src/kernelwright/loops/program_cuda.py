@@ -1,6 +1,7 @@
 """A Program in CUDA C++."""
 
-from kernelwright.loops.device_text import DeviceProgram, Dialect, device_template, print_for
+from kernelwright.loops.device_text import DeviceProgram, device_template, print_for
+from kernelwright.loops.dialect import Dialect
 from kernelwright.loops.program import Program
 from kernelwright.loops.types import ScalarType
 

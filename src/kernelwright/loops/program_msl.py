@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from kernelwright.loops.device_text import DeviceProgram, Dialect, device_template, print_for
+from kernelwright.loops.device_text import DeviceProgram, device_template, print_for
+from kernelwright.loops.dialect import Dialect
 from kernelwright.loops.expressions import Op
 from kernelwright.loops.program import Program
 from kernelwright.loops.types import ScalarType
