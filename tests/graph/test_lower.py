@@ -18,6 +18,11 @@ from kernelwright.graph.lower import Lowering, lower
 from kernelwright.records import Range
 
 
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+
+
 class Of(nn.Module):
     """A module of a function and some weights."""
 
@@ -70,8 +75,11 @@ def wide(module: nn.Module, args: tuple[Tensor, ...]):
     return double(*(arg.double() if arg.is_floating_point() else arg for arg in args))
 
 
-def check(got: Tensor, module: nn.Module, args: tuple[Tensor, ...], factor: float = 4) -> None:
-    """Right shape, dtype and stride, and no further from float64 than a few times what torch is."""
+def check(got: Tensor, module: nn.Module, args: tuple[Tensor, ...], units: float = 1) -> None:
+    """Right shape, dtype and stride, and no further from float64 than 1.5 times what torch is.
+
+    Beside that `units` in the last place of the largest result are granted: torch's own may be less than a rounding.
+    """
     with torch.no_grad():
         expected, truth = module(*args), wide(module, args)
     for mine, eager, exact in zip(_leaves(got), _leaves(expected), _leaves(truth), strict=True):
@@ -86,11 +94,12 @@ def check(got: Tensor, module: nn.Module, args: tuple[Tensor, ...], factor: floa
         mine_odd, eager_odd, exact_odd = (value[~plain].to(mine.dtype) for value in (mine, eager, exact))
         assert (_same(mine_odd, eager_odd) | _same(mine_odd, exact_odd)).all(), (mine_odd, eager_odd, exact_odd)
         if plain.any():
-            eps = torch.finfo(mine.dtype).eps
+            # In float64 the truth is no truer than what is tested.
+            unit = (4 if mine.dtype is torch.float64 else units) * torch.finfo(mine.dtype).eps
             scale = exact[plain].abs().max().item()
             own = (eager.double() - exact)[plain].abs().max().item()
             error = (mine.double() - exact)[plain].abs().max().item()
-            assert error <= factor * own + 4 * eps * scale, (error, own, scale)
+            assert error <= 1.5 * own + unit * scale, (error, own, scale)
 
 
 def _same(left: Tensor, right: Tensor) -> Tensor:
@@ -101,12 +110,12 @@ def _leaves(value) -> list[Tensor]:
     return [value] if isinstance(value, Tensor) else [leaf for item in value for leaf in _leaves(item)]
 
 
-def verify(module: nn.Module, *args: Tensor, kernel_count: int | None = None) -> Lowering:
+def verify(module: nn.Module, *args: Tensor, kernel_count: int | None = None, units: float = 1) -> Lowering:
     fast, low = lowered(module, args)
     if kernel_count is not None:
         assert len(kernels(low)) == kernel_count, kernels(low)
     with torch.no_grad():
-        check(fast(*args), module, args)
+        check(fast(*args), module, args, units)
     return low
 
 
@@ -286,7 +295,8 @@ def test_group_and_batch_norm(shape: tuple[int, ...]) -> None:
     batch.running_var.uniform_(0.5, 2)  # type: ignore[union-attr]
     verify(nn.Sequential(groups, nn.ReLU()), torch.randn(shape), kernel_count=1)
     verify(nn.Sequential(batch, nn.SiLU()), torch.randn(shape), kernel_count=1)
-    verify(nn.Sequential(batch, groups, nn.ReLU()), torch.randn(shape), kernel_count=1)
+    # The second norm divides what the first has rounded by a small deviation.
+    verify(nn.Sequential(batch, groups, nn.ReLU()), torch.randn(shape), kernel_count=1, units=2)
 
 
 class Block(nn.Module):
@@ -390,11 +400,12 @@ ACROSS = {
 
 @pytest.mark.parametrize("shape", [(2, 33, 5), (3, 130, 67), (1, 1000, 19)], ids=str)
 def test_rows_across_memory_are_reduced(shape: tuple[int, ...]) -> None:
+    """Two units in the last place, since torch's variance is computed in float64."""
     module = Of(lambda m, x, y: tuple(reduced(m, x, y) for reduced in ACROSS.values()))
     x, y = torch.randn(shape), torch.randn(shape)
-    verify(module, x, y, kernel_count=9 if x.numel() > 2048 else None)
+    verify(module, x, y, kernel_count=9 if x.numel() > 2048 else None, units=2)
     x[0, 7, 3], x[-1, 5, 2] = math.nan, math.inf
-    verify(module, x.transpose(1, 2).contiguous().transpose(1, 2), y)
+    verify(module, x.transpose(1, 2).contiguous().transpose(1, 2), y, units=2)
 
 
 @pytest.mark.parametrize("norm", [nn.InstanceNorm2d(6), nn.InstanceNorm2d(6, affine=True)], ids=["plain", "affine"])
@@ -408,14 +419,37 @@ def test_norm_by_the_statistics_of_the_batch(norm: nn.InstanceNorm2d) -> None:
     verify(nn.Sequential(own, nn.ReLU()), x, kernel_count=1)
 
 
-def test_statistics_of_long_rows_lose_no_more_than_a_rounding() -> None:
-    """Torch adds them up in float64. The kernel subtracts before it scales, which rounds once more and cancels less."""
-    torch.manual_seed(0)
+NORMS = {
+    "batch": nn.BatchNorm2d(16, track_running_stats=False),
+    "instance": nn.InstanceNorm2d(16, affine=True),
+    "group": nn.GroupNorm(4, 16),
+    "layer": nn.LayerNorm((19, 23)),
+    "rms": Of(lambda m, x: x * torch.rsqrt(x.pow(2).mean(1, keepdim=True) + 1e-6)),
+}
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.1, 5.0])
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_lose_no_more_than_torch(name: str, mean: float) -> None:
+    """In the mean over all elements too: they share what their row's mean and scale lose."""
+    module, x = copy.deepcopy(NORMS[name]), torch.randn(5, 16, 19, 23) + mean
+    for parameter in module.parameters():
+        nn.init.normal_(parameter)
+    fast, _ = lowered(module, (x,))
+    with torch.no_grad():
+        exact = wide(module, (x,))
+        check(fast(x), module, (x,))
+        off, own = ((value.double() - exact).square().mean().sqrt() for value in (fast(x), module(x)))
+    assert off <= 1.5 * own, (off / own).item()
+
+
+def test_statistics_of_long_rows_lose_no_more_than_torch() -> None:
+    """Torch adds them up in float64."""
     module, x = nn.BatchNorm2d(4, track_running_stats=False), torch.randn(9, 4, 101, 103) + 0.1
     fast, _ = lowered(module, (x,))
     with torch.no_grad():
         exact = wide(module, (x,))
-        assert (fast(x).double() - exact).abs().max() <= 2 * (module(x).double() - exact).abs().max()
+        assert (fast(x).double() - exact).abs().max() <= 1.5 * (module(x).double() - exact).abs().max()
 
 
 def test_what_is_not_covered_stays_torch() -> None:

@@ -129,7 +129,8 @@ def test_sizes(given: Given, threads: int) -> None:
         torch.set_num_threads(before)
     reference = (given.by_torch(x, weight, bias) - want).abs()
     assert off.square().mean().sqrt() <= 1.5 * reference.square().mean().sqrt()
-    assert off.max() <= 3 * reference.max()
+    # The largest of so many errors is one element's chance: a unit in the last place of the largest result is granted.
+    assert off.max() <= 1.5 * reference.max() + torch.finfo(torch.float32).eps * want.abs().max()
 
 
 @pytest.mark.parametrize("given", GIVEN, ids=str)

@@ -24,7 +24,7 @@ from kernelwright.graph.lower_rule import (
     times,
 )
 from kernelwright.graph.node import expression
-from kernelwright.loops import Expression, Op, Reduction, ScalarType
+from kernelwright.loops import Expression, Op, Reduction, ScalarType, Select
 
 aten = torch.ops.aten
 
@@ -100,12 +100,18 @@ def _reducing(
     return make
 
 
+def _over(total: Expression, count: float) -> Expression:
+    """A total divided by a number, in float64: done once a row it costs little, and what it would lose in float32 all
+    elements of the row would share."""
+    return times(cast(total, ScalarType.FLOAT64), 1 / count)
+
+
 def _variance(x: Expression, reduce: Reduce, keep: Keep, count: int, correction: float) -> Expression:
     """Two passes: the mean, then the squares of what is left. Nothing cancels."""
-    mean = keep("mean", times(reduce("sum", x, Reduction.SUM), 1 / count))
+    mean = keep("mean", cast(_over(reduce("sum", x, Reduction.SUM), count), x.type))
     left = keep("centered", apply(Op.SUB, x, mean))
     total = reduce("squares", apply(Op.MUL, left, left), Reduction.SUM)
-    return times(total, 1 / (count - correction))
+    return cast(_over(total, count - correction), x.type)
 
 
 def _var(node: Node) -> Rule | None:
@@ -122,7 +128,7 @@ def _var(node: Node) -> Rule | None:
 def _mean(node: Node) -> Rule | None:
     if not node.meta["val"].dtype.is_floating_point:
         return None
-    return _reducing(lambda x, reduce, keep, count: times(reduce("sum", x, Reduction.SUM), 1 / count))(node)
+    return _reducing(lambda x, reduce, keep, count: cast(_over(reduce("sum", x, Reduction.SUM), count), x.type))(node)
 
 
 def _sum(node: Node) -> Rule | None:
@@ -184,19 +190,39 @@ def _softmax_like(node: Node, logarithm: bool) -> Rule | None:
 
 
 def _normalised(
-    own: ScalarType, count: int, eps: float, weight: bool, bias: bool
+    own: ScalarType, count: int, eps: float, weight: bool, bias: bool, *, of_rows: bool = False
 ) -> Callable[[Sequence[Expression], Reduce, Keep], Expression]:
+    """(x - mean) / sqrt(variance + eps) * weight + bias; `of_rows`: weight and bias are the same for a whole row.
+
+    All elements of a row share what the mean and the scale lose, so both are had once more exactly: what is left after
+    the mean was taken away is added up again, and of a row's own values only the last is rounded.
+    """
+
     def run(values: Sequence[Expression], reduce: Reduce, keep: Keep) -> Expression:
         given = [cast(value, own) for value in values]
         x = keep("x", given[0])
-        mean = keep("mean", times(reduce("sum", x, Reduction.SUM), 1 / count))
+        mean = keep("mean", cast(_over(reduce("sum", x, Reduction.SUM), count), own))
         left = keep("centered", apply(Op.SUB, x, mean))
+        rest = _over(reduce("rest", left, Reduction.SUM), count)
         squares = reduce("squares", apply(Op.MUL, left, left), Reduction.SUM)
-        variance = cast(plus(times(squares, 1 / count), eps), ScalarType.FLOAT64)  # once a row: it costs nothing
-        result: Expression = apply(Op.MUL, left, keep("scale", cast(apply(Op.RSQRT, variance), own)))
-        if weight:
+        scale = inverse = keep("inverse", apply(Op.RSQRT, plus(_over(squares, count), eps)))
+        if weight and of_rows:
+            scale = apply(Op.MUL, inverse, cast(given[1], ScalarType.FLOAT64))
+        scale = keep("scale", scale)
+        # Where the mean is small beside the deviation, x is scaled as it is: a difference would be one rounding more.
+        near = apply(
+            Op.LT, apply(Op.MUL, cast(apply(Op.ABS, mean), ScalarType.FLOAT64), inverse), const(1, ScalarType.FLOAT64)
+        )
+        center = keep("center", Select(near, const(0, own), mean))
+        exact = apply(Op.ADD, cast(apply(Op.SUB, mean, center), ScalarType.FLOAT64), rest)
+        shift = apply(Op.NEG, apply(Op.MUL, exact, scale))
+        if bias and of_rows:
+            shift = apply(Op.ADD, shift, cast(given[-1], ScalarType.FLOAT64))
+        factor, term = keep("factor", cast(scale, own)), keep("shift", cast(shift, own))
+        result: Expression = apply(Op.ADD, apply(Op.MUL, apply(Op.SUB, x, center), factor), term)
+        if weight and not of_rows:
             result = apply(Op.MUL, result, given[1])
-        return apply(Op.ADD, result, given[-1]) if bias else result
+        return apply(Op.ADD, result, given[-1]) if bias and not of_rows else result
 
     return run
 
@@ -248,7 +274,8 @@ def batch_statistics(node: Node, source: Node) -> Rule | None:
         return None
     given = [item for item in (x, weight, bias) if isinstance(item, Node)]
     uses = tuple(Use(item, rows.lies if item is x else ((0,),)) for item in given)
-    run = _normalised(own, count, float(eps), isinstance(weight, Node), isinstance(bias, Node))  # type: ignore[arg-type]
+    affine = isinstance(weight, Node), isinstance(bias, Node)
+    run = _normalised(own, count, float(eps), *affine, of_rows=True)  # type: ignore[arg-type]
     return Rule(rows.space, uses, rows.lies, run, reduced=rows.reduced, heavy=True)
 
 

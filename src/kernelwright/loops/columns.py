@@ -29,7 +29,7 @@ NARROWEST_BAND = 16
 """A cache line of float32."""
 TASKS = 8
 """Into which few rows are cut at least: more than threads, so that they share them evenly."""
-PARTIAL = 64
+PARTIAL = 32
 """Elements of a row added up in float32 before float64 takes in their sum: what was added one after another would lose
 more than torch, which adds in a tree."""
 

@@ -49,6 +49,8 @@ USUAL_SIZE = 512
 PARTS = 64
 # Elements of a row added up in float32 before float64 takes in their sum.
 SUM_ELEMENTS = 4096
+# An inner loop of so many elements has a sum of its own, which float64 takes in.
+RUN_ELEMENTS = 64
 # Elements that make a thread worth waking: about 10 us of simple work (docs/design/threads.md).
 GRAIN_ELEMENTS = 16384
 
@@ -248,7 +250,7 @@ def _in_parts(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
             continue
         inside = {s.variable.name for s in statements((statement,)) if isinstance(s, Update)}
         sums = {name: Variable(f"{name}_total", ScalarType.FLOAT64) for name in declared if name in inside}
-        if not sums or _elements_at_most(statement, SUM_ELEMENTS):
+        if not sums or (_elements_at_most(statement, SUM_ELEMENTS) and not _of_runs(statement)):
             changed.append(replace(statement, body=_in_parts(statement.body)))
             continue
         changed = [s for s in changed if not (isinstance(s, Declare) and s.variable.name in sums)]
@@ -267,6 +269,13 @@ def _elements_at_most(loop: For, count: int) -> bool:
     loops = [s for s in statements((loop,)) if isinstance(s, For)]
     static = all(isinstance(end, Constant) for each in loops for end in (each.start, each.stop))
     return static and _elements(loop) <= count
+
+
+def _of_runs(loop: For) -> bool:
+    """Whether it is made of loops that are long enough for sums of their own: what a vector leaves over is added one by
+    one, run after run."""
+    inner = [s for s in statements(loop.body) if isinstance(s, For) and _innermost(s)]
+    return bool(inner) and all(isinstance(s.stop, Constant) and s.stop.value >= RUN_ELEMENTS for s in inner)
 
 
 def _summed_in_parts(loop: For, totals: dict[str, Variable]) -> list[Statement]:
