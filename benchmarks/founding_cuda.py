@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,8 +138,8 @@ def main() -> None:
     tables = []
     for dtype in (torch.float64, torch.float32):
         kinds = {
-            f"one product of {given.length:.0e} rows": lambda: single(int(given.length), dtype),  # noqa: B023
-            f"{given.batch:.0e} products of 943 rows": lambda: batch(943, int(given.batch), dtype),  # noqa: B023
+            f"one product of {given.length:.0e} rows": partial(single, int(given.length), dtype),
+            f"{given.batch:.0e} products of 943 rows": partial(batch, 943, int(given.batch), dtype),
         }
         for title, make in kinds.items():
             calls, wanted = make()
