@@ -67,6 +67,9 @@ static void many(const float* x, float* y, u32 i, u32 lane) {
   y[i] = v + lane;
 }
 
+// From lane 39 on nobody is there when 40 threads run.
+static void beyond(const float* x, float* y, u32 i, u32) { y[i] = simt::shuffle_down(x[i], 1); }
+
 static __attribute__((noinline)) float apart(float v) { return simt::reduce<simt::Sum>(v); }
 static void calls(const float* x, float* y, u32 i, u32 lane) { y[i] = apart(x[i]) + lane; }
 """
@@ -76,7 +79,7 @@ PARAMETERS = (
     Parameter("i", "builtin", 0, "u32", builtin="thread_in_grid"),
     Parameter("lane", "builtin", 0, "u32", builtin="lane"),
 )
-NAMES = ("kept", "ways", "ending", "many", "calls")
+NAMES = ("kept", "ways", "ending", "many", "calls", "beyond")
 UNIT = Unit(TEXT, tuple(Entry(name, name, PARAMETERS) for name in NAMES))
 
 
@@ -106,6 +109,18 @@ def test_the_same_bits_as_fibers(cut: Library, fibers: Library, name: str, threa
         assert report.mode == mode
         results.append((y.tobytes(), report.barriers, report.exchanges))
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("way", ["cut", "fibers"])
+def test_a_lane_that_is_not_there_gives_nothing(request: pytest.FixtureRequest, way: str) -> None:
+    library: Library = request.getfixturevalue(way)
+    for threads in (4096, 40):  # the first leaves something in every slot of every worker
+        x = np.arange(threads, dtype=np.float32)
+        y = np.zeros_like(x)
+        arguments = {0: (x.ctypes.data, x.nbytes), 1: (y.ctypes.data, y.nbytes)}
+        library.launch("beyond", arguments, threads=(threads,), group_size=(64,))
+        last = (np.arange(threads) % 32 == 31) | (x == threads - 1)
+        np.testing.assert_array_equal(y, np.where(last, x, x + 1))
 
 
 @pytest.mark.parametrize("watched", [False, True])

@@ -173,14 +173,19 @@ SIMT_INLINE R exchange(void (*complete)(Simd&, u64), T v) {
   return take<R>(s.out<sizeof(R)>(lane));
 }
 
-// Lane i takes what lane argument[i] gave, whether that lane is active or not; out of range it keeps its own.
+// Lane i takes what lane argument[i] gave. From a lane that isn't here, or out of range, it keeps its own: the standard
+// leaves that open, and what an earlier group left in the slot would differ from run to run.
 template <unsigned long Bytes>
 void complete_shuffle(Simd& s, u64 lanes) {
   struct Raw {
     char bytes[Bytes];
   };
-  for (u32 i = 0; i < SIMT_WIDTH; i++)
-    if (lanes >> i & 1) give(s.out<Bytes>(i), take<Raw>(s.in<Bytes>(s.argument[i] < SIMT_WIDTH ? s.argument[i] : i)));
+  bool all = lanes == (~0ul >> (64 - SIMT_WIDTH));
+  for (u32 i = 0; i < SIMT_WIDTH; i++) {
+    u32 from = s.argument[i];
+    bool here = from < SIMT_WIDTH && (all || lanes >> from & 1);
+    if (lanes >> i & 1) give(s.out<Bytes>(i), take<Raw>(s.in<Bytes>(here ? from : i)));
+  }
 }
 template <unsigned long Bytes>
 void complete_first(Simd& s, u64 lanes) {
