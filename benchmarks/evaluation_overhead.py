@@ -83,6 +83,7 @@ def evaluation(repeats: int, profile: bool) -> None:
 
     from kernelwright import problems, targets
     from kernelwright.judge import Gate, Judge
+    from kernelwright.judge.beside import Beside
     from kernelwright.judge.session import Session
     from kernelwright.records import Candidate, SourceFile
 
@@ -122,7 +123,7 @@ def evaluation(repeats: int, profile: bool) -> None:
     for name in ("start", "run", "close"):
         watch(Session, name, name)
     watch(Session, "window", "window")
-    watch(Judge, "_time", "clock")
+    watch(Beside, "time", "clock")
 
     with Judge(problem, "cpu", gate=Gate.private()) as judge:
         for baseline in (eager,):
