@@ -295,6 +295,21 @@ def test_rounds_end_once_enough_is_known() -> None:
     assert unsure.timing is not None and len(unsure.timing.samples_us) == 25
 
 
+class Uneven(Scripted):
+    """On a processor whose speed differs from round to round, for its neighbour as for itself."""
+
+    def window(self, calls: Batch, expected: Expected, **more: Any) -> Window:
+        window = super().window(calls, expected, **more)
+        slower = 1 + 0.3 * random.Random(int(calls.leaves(0)[0]) if len(calls) else 0).random()
+        return replace(window, forward_us=window.forward_us * slower)
+
+
+def test_a_processor_that_changes_its_speed_for_all_keeps_no_ratio_from_being_known() -> None:
+    sessions = [Uneven(100, baseline=True, noise=0.001), Uneven(80, noise=0.001)]
+    turns = time_turns(sessions, Inputs(), EXPECTED, rounds=25, enough=0.01)
+    assert all(item.timing is not None and len(item.timing.samples_us) == 7 for item in turns)
+
+
 def test_any_round_may_be_looked_at() -> None:
     rounds = []
     for _ in range(300):

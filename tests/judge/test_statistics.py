@@ -30,7 +30,18 @@ def test_a_slow_spell_of_both_cancels():
     random = np.random.default_rng(3)
     weather = np.repeat([1.0, 2.0], 15)
     found = ratio(samples(random, 110, 30, 0.01) * weather, samples(random, 100, 30, 0.01) * weather)
-    assert found.value == pytest.approx(1.1, rel=0.25)
+    assert found.value == pytest.approx(1.1, rel=0.02)
+    assert 1.08 < found.low < found.high < 1.12
+
+
+@pytest.mark.parametrize("count", [5, 7, 11])
+def test_few_rounds_promise_no_more_than_they_hold(count):
+    random = np.random.default_rng(5)
+    held = 0
+    for _ in range(300):
+        found = ratio(samples(random, 120, count), samples(random, 100, count))
+        held += found.low <= 1.2 <= found.high
+    assert held >= (0.93 if count > 5 else 0.9) * 300, "of five samples not even all of them hold it more often"
 
 
 def test_same_samples_same_interval():

@@ -47,7 +47,8 @@ class Extent:
     kept: int
     window_us: float
     budget_s: float
-    enough: float
+    enough: float = 0.0
+    fewest: int = 0
 
 
 class Beside:
@@ -96,7 +97,7 @@ class Beside:
     def trial(self, sessions: Sequence[Steps]) -> tuple[Turns, ...]:
         """A short look at several candidates by turns."""
         settings = self._settings
-        return self._turns(sessions, Extent(settings.trial_rounds, 0, settings.window_us, settings.submit_s, 0.0))
+        return self._turns(sessions, Extent(settings.trial_rounds, 0, settings.window_us, settings.submit_s))
 
     def time(self, hearing: Hearing, extent: Extent) -> tuple[Comparison, ...]:
         """Times a candidate beside all baselines. Raises Rejected."""
@@ -165,6 +166,7 @@ class Beside:
                 timed=self._ground.timed(),
                 budget_s=extent.budget_s,
                 enough=extent.enough,
+                fewest=extent.fewest,
                 known_us=known_us,
             )
 
@@ -192,7 +194,7 @@ class Beside:
     def _measure_noise(self, session: Steps) -> Noise:
         """A/A: a baseline beside itself, by turns, as a candidate is timed beside it."""
         settings, found, disturbed = self._settings, [], False
-        extent = Extent(settings.rounds, 0, settings.window_us, settings.submit_s / _AA_REPEATS, 0.0)
+        extent = Extent(settings.rounds, 0, settings.window_us, settings.submit_s / _AA_REPEATS)
         for _ in range(_AA_REPEATS):
             one, two = self._turns([session, session], extent)
             if one.timing and two.timing:

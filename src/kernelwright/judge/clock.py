@@ -39,11 +39,10 @@ _LONGEST_WINDOW_US = 100_000.0
 _MOST_CALLS = 512
 _HEAVY_US = 100.0
 """Of calls this long a window holds few, and what waking a child scatters by would be much of it: ..."""
-_HEAVY_WINDOW = 5.0
-"""... their windows are longer, which costs nothing but the calls themselves."""
+_HEAVY_WINDOW_US = 1500.0
+"""... their windows are at least so long, which costs nothing but the calls themselves. No longer: the processor would
+change its speed meanwhile, and not for both sessions alike."""
 _FEWEST_ROUNDS = 5
-_FEWEST_TIGHT_ROUNDS = 7
-"""Before that many, samples that agree may agree by chance."""
 _REPEATS = 3
 """How often a disturbed window is measured again, ..."""
 _REPEATS_SHARE = 0.5
@@ -156,6 +155,7 @@ def time_turns(
     timed: Timed = Timed(),
     budget_s: float = 30.0,
     enough: float = 0.0,
+    fewest: int = 7,
     known_us: Sequence[float | None] = (),
 ) -> tuple[Turns, ...]:
     """Times `sessions` (started) by turns and in alternating order, `rounds` samples each, fewer if slow.
@@ -166,9 +166,10 @@ def time_turns(
     calls whose results lie farthest from the trusted one's. Call it inside Gate.quiet().
 
     `window_us`: about how long the shorter windows are, of light calls. `budget_s` is wall-clock time: when it is used
-    up no round is begun beyond the fifth, however busy the machine. `enough`: rounds end early once each median
-    is known to this share of itself (0.01: one per cent). `known_us`: about what a call of each session takes where
-    that was measured before; K is chosen without looking at these again. One at least is new.
+    up no round is begun beyond the fifth, however busy the machine. `enough`: after the `fewest` rounds they end once
+    the ratio of each new session to each trusted one is known to this share (0.01: one per cent). `known_us`: about
+    what a call of each session takes where that was measured before; K is chosen without looking at these again. One
+    at least is new.
     """
     began = time.monotonic()
     lanes = [_Lane(session, known, keeping=Keeping(keep)) for session, known in zip_longest(sessions, known_us)]
@@ -187,7 +188,7 @@ def time_turns(
     for turn in range(rounds):
         spent_s = time.monotonic() - began
         short_of_time = turn >= _FEWEST_ROUNDS and spent_s > budget_s
-        if short_of_time or (turn >= _FEWEST_TIGHT_ROUNDS and enough and _known(lanes, enough)):
+        if short_of_time or (turn >= fewest and enough and _known(lanes, enough)):
             break
         repeats = _REPEATS if spent_s < _REPEATS_SHARE * budget_s else 0
         sizes = {"warm": calls, "long": calls} if alone else {"long": size}
@@ -247,11 +248,20 @@ def _settle() -> None:
 
 
 def _known(lanes: "Sequence[_Lane]", enough: float) -> bool:
-    """Whether all that live have medians as sure as that, of windows nobody disturbed."""
-    return all(
-        lane.failure is not None or (not lane.disturbed and _uncertainty(lane.long_us) < enough * median(lane.long_us))
-        for lane in lanes
-    )
+    """Whether the ratios to each trusted session, or the medians if there is none, are as sure as that, of windows that
+    nobody disturbed. How sure, not which way: who stops when he likes what he sees finds what is not there."""
+    living = [lane for lane in lanes if lane.failure is None]
+    if any(lane.disturbed for lane in living):
+        return False
+    trusted = [lane for lane in living if lane.trusted]
+    others = [lane for lane in living if not lane.trusted] or living
+    series = [
+        [mine / max(theirs, 0.001) for mine, theirs in zip(lane.long_us, beside.long_us, strict=True)]
+        for lane in others
+        for beside in trusted
+        if beside is not lane
+    ] or [lane.long_us for lane in others]
+    return all(_uncertainty(samples) < enough * median(samples) for samples in series)
 
 
 def _uncertainty(samples: Sequence[float]) -> float:
@@ -293,7 +303,7 @@ def _choose_calls(
         if min(us - singles[lane] for lane, us in taken.items()) >= _CHOSEN * window_us:
             break
     if min(per_call) >= _HEAVY_US:
-        window_us *= _HEAVY_WINDOW
+        window_us = max(window_us, _HEAVY_WINDOW_US)
     wanted = max(1, round(window_us / max(min(per_call), 0.01)))
     calls = max(1, min(wanted, _GROWTH * calls, most // 2, int(_LONGEST_WINDOW_US / max(per_call))))
     if max(per_call) < _LONG_US:

@@ -123,7 +123,9 @@ class Judge:
         pooled = self._pool.plan(self._next_turn())
         plan = (*pooled, *self._pool.fresh(self.settings.fresh_cases))
         chosen = self.settings
-        extent = Extent(chosen.rounds, chosen.kept_calls, chosen.window_us, chosen.submit_s, chosen.enough)
+        extent = Extent(
+            chosen.rounds, chosen.kept_calls, chosen.window_us, chosen.submit_s, chosen.enough, chosen.fewest_rounds
+        )
         return self._decide(candidate, plan, len(pooled), Stage.TIME, extent)
 
     def confirm(self, candidate: Candidate) -> Verdict:
@@ -133,7 +135,12 @@ class Judge:
         plan = pool.plan(0)
         chosen = self.settings
         extent = Extent(
-            chosen.confirm_rounds, chosen.confirm_kept_calls, chosen.confirm_window_us, chosen.confirm_s, 0.0
+            chosen.confirm_rounds,
+            chosen.confirm_kept_calls,
+            chosen.confirm_window_us,
+            chosen.confirm_s,
+            chosen.confirm_enough,
+            chosen.fewest_confirm_rounds,
         )
         return self._decide(candidate, plan, 0, Stage.CONFIRM, extent)
 

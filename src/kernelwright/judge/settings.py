@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from kernelwright.judge.session import SessionSettings
 
-JUDGE_VERSION = "4"
+JUDGE_VERSION = "5"
 """Raised whenever a rule changes that could change a verdict: older verdicts then no longer stand."""
 
 
@@ -17,9 +17,14 @@ class Settings:
     fresh_cases: int = 2
     """Cases drawn after a candidate was submitted."""
     rounds: int = 11
-    """Timing rounds of a submission, at most: fewer where the medians are known to `enough` of themselves."""
+    """Timing rounds of a submission, at most: after `fewest_rounds` they end where its ratio to each baseline is known
+    to `enough` of itself."""
+    fewest_rounds: int = 7
     enough: float = 0.015
-    confirm_rounds: int = 25
+    confirm_rounds: int = 150
+    """The same of a confirmation."""
+    fewest_confirm_rounds: int = 25
+    confirm_enough: float = 0.004
     trial_rounds: int = 3
     window_us: float = 300.0
     """About how long the shorter timed windows are."""
