@@ -16,7 +16,8 @@ LARGEST_WINDOW = 49
 STRIP = 16384
 """Elements of the padded strip of rows (templates/depthwise.hpp)."""
 LEAST_WIDTH = 16
-"""Outputs of a row are the lanes of vectors: of narrow planes the library, which takes channels, is faster."""
+"""Outputs of a row are the lanes of vectors, and a row has at least one: of narrow planes the library, which takes
+channels, is faster."""
 
 
 def _depthwise(node: Node) -> FilledCall | None:
@@ -32,8 +33,8 @@ def _depthwise(node: Node) -> FilledCall | None:
     window = [*one, *taps[2:]]
     strides, gaps, margin = [*one, *stride], [*one, *dilation], [*zero, *before]
     reach = [(size - 1) * gap + 1 for size, gap in zip(window, gaps, strict=True)]
-    pitch = (made[-1] - 1) * strides[1] + reach[1]
-    if window[0] * window[1] > LARGEST_WINDOW or made[-1] < LEAST_WIDTH or pitch * reach[0] > STRIP:
+    row = (made[-1] + (reach[1] - 1) // strides[1]) * strides[1]
+    if window[0] * window[1] > LARGEST_WINDOW or made[-1] < LEAST_WIDTH or row * reach[0] > STRIP:
         return None
     numbers = [*window, *strides, *gaps]
     call = f"depthwise::run<{', '.join([MEMORY[type], *map(str, numbers)])}>"
