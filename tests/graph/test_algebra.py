@@ -247,6 +247,17 @@ def test_reductions_of_one_element() -> None:
     torch.testing.assert_close(run(rewriting.capture, module, (x,))[0], module(x), equal_nan=True)
 
 
+@pytest.mark.parametrize("dim", [1, -2, 0])
+def test_what_is_picked_of_a_log_softmax(dim: int) -> None:
+    x = torch.randn(3, 7, 5) * 20
+    x[0, 2, 1], x[1, :, 3], x[2, 1] = math.nan, -math.inf, math.inf
+    index = torch.randint(0, 3, (3, 2, 5) if dim else (2, 7, 5))
+    module = Of(lambda m, x, index: F.log_softmax(x, dim).gather(dim, index))
+    rewriting = rewrite(capture(module, (x, index)))
+    assert rewriting.applied == ("picked log-softmax",)
+    torch.testing.assert_close(run(rewriting.capture, module, (x, index))[0], module(x, index), equal_nan=True)
+
+
 REFUSED: dict[str, tuple[nn.Module, tuple[int, ...], str]] = {
     "a norm in training": (nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6)), (4, 6), "folded"),
     "weights that are arguments": (Of(lambda m, x: F.linear(x, x[:3]).sum(1)), (6, 6), "summed outputs"),
@@ -254,6 +265,16 @@ REFUSED: dict[str, tuple[nn.Module, tuple[int, ...], str]] = {
     "something between": (Chained(nn.Linear(6, 5), lambda y: y.relu().sum(1)), (4, 6), "summed outputs"),
     "used elsewhere": (Chained(nn.Linear(6, 5), lambda y: y.sum(1) + y.amax(1)), (4, 6), "summed outputs"),
     "bfloat16 rounds every step": (Chained(nn.Linear(6, 5).bfloat16(), lambda y: y * 3), (4, 6), "folded"),
+    "picked across the rows": (
+        Of(lambda m, x: F.log_softmax(x, 0).gather(1, torch.zeros(4, 1, dtype=torch.int64))),
+        (4, 6),
+        "picked log-softmax",
+    ),
+    "picked of some rows": (
+        Of(lambda m, x: F.log_softmax(x, 1).gather(1, torch.zeros(2, 1, dtype=torch.int64))),
+        (4, 6),
+        "picked log-softmax",
+    ),
     "a pool with padding": (
         Chained(nn.Conv2d(2, 3, 3), lambda y: F.avg_pool2d(y, 4, padding=1)),
         (1, 2, 12, 12),

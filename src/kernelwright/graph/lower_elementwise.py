@@ -165,6 +165,18 @@ def _float_unary(op: Op, heavy: bool = False) -> Callable[[Node], Rule | None]:
     return make
 
 
+def _exp(node: Node) -> Rule | None:
+    """Of what is left of x when its maximum is taken away, which is never above zero, by a shorter way."""
+    x = node.args[0]
+    falling = isinstance(x, Node) and x.target is aten.sub.Tensor and not x.kwargs and _is_maximum(x.args[1], x.args[0])
+    return _float_unary(Op.EXP_FALLING if falling else Op.EXP)(node)
+
+
+def _is_maximum(value: Any, x: Any) -> bool:
+    """Whether the value is a maximum of x, NaN where x holds one."""
+    return isinstance(value, Node) and value.target is aten.amax.default and value.args[0] is x
+
+
 def _with_numbers(
     compute: Callable[..., Expression | None], names: Sequence[str], heavy: bool = False
 ) -> Callable[[Node], Rule | None]:
@@ -326,7 +338,7 @@ ELEMENTWISE: dict[Any, Callable[[Node], Rule | None]] = {
     aten.minimum.default: _arithmetic(Op.MINIMUM),
     aten.neg.default: _unary(lambda x: apply(Op.NEG, x)),
     aten.abs.default: _unary(lambda x: apply(Op.ABS, x)),
-    aten.exp.default: _float_unary(Op.EXP),
+    aten.exp.default: _exp,
     aten.expm1.default: _float_unary(Op.EXPM1),
     aten.log.default: _float_unary(Op.LOG),
     aten.log1p.default: _float_unary(Op.LOG1P),

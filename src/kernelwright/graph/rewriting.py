@@ -11,6 +11,7 @@ from torch.fx.node import Node
 from kernelwright.graph.algebra.convolutions import mean_of_convolution, pooled_convolution
 from kernelwright.graph.algebra.folding import folded, like_terms
 from kernelwright.graph.algebra.ones import logsumexp_of_one, single
+from kernelwright.graph.algebra.picked import picked_log_softmax
 from kernelwright.graph.algebra.pools import pool_before_rising, pool_of_pool
 from kernelwright.graph.algebra.sums import pooled_outputs, summed_outputs
 from kernelwright.graph.algebra.weights import is_prepared
@@ -62,6 +63,7 @@ RULES: tuple[Rule, ...] = (
     Rule("pooled convolution", pooled_convolution, drops_work=True),
     Rule("pool of pool", pool_of_pool),
     Rule("pool before rising", pool_before_rising),
+    Rule("picked log-softmax", picked_log_softmax),
     Rule("like terms", like_terms),
     Rule("folded", folded),
     Rule("attention", attention),
