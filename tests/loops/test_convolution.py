@@ -9,8 +9,10 @@ import torch
 
 import kernelwright
 from kernelwright.loops import (
+    SUM,
     Apply,
     Convolution,
+    Epilogue,
     Op,
     Read,
     ScalarType,
@@ -94,12 +96,12 @@ def library():
     """The kernels "made0", "made1", ... of GIVEN, and "packed0", ... that pack their weights."""
     text = filled_template("convolution")
     sizes = ("batch", "in_d", "in_h", "in_w", "out_d", "out_h", "out_w")
-    biased = Apply(Op.ADD, (Variable("sum", ScalarType.FLOAT32), Variable("bias", ScalarType.FLOAT32)))
+    biased = Apply(Op.ADD, (SUM, Variable("bias", ScalarType.FLOAT32)))
     for number, given in enumerate(GIVEN):
         assert given.window.fits
         shape = (given.window, given.groups, given.inner, given.outer)
         reads = (Read("bias", ScalarType.FLOAT32, "channel"),)
-        text += print_convolution(Convolution(*shape, sizes, reads, (), biased, name=f"made{number}"))
+        text += print_convolution(Convolution(*shape, sizes, Epilogue(reads, (), biased), name=f"made{number}"))
         text += print_filled(replace(packed_convolution(*shape), name=f"packed{number}"))
     return kernelwright.compile(text, language="cpp")
 

@@ -22,7 +22,7 @@ from kernelwright.graph.lower_emit import Source, emitted, faked, row_major, wor
 from kernelwright.graph.lower_filled import FilledCall, Maker, Packing, filled_calls
 from kernelwright.graph.lower_groups import Group, groups_of
 from kernelwright.graph.lower_layout import memory_order
-from kernelwright.graph.lower_linear import LinearCall, linear_call
+from kernelwright.graph.lower_linear import LinearCall, linear_calls
 from kernelwright.graph.lower_product import PRODUCTS, UNUSUAL_PRODUCTS
 from kernelwright.graph.lower_templates import CONVOLVED, FILLED
 from kernelwright.graph.node import erase_dead, is_contiguous, placeholders_of, tensor_of
@@ -65,8 +65,8 @@ class Lowering:
     """One for each generated kernel; none where nothing was worth fusing."""
     attentions: tuple[Attention, ...] = ()
     """One for each kernel made from the attention template."""
-    linear: Linear | None = None
-    """The kernel of all linear maps; None where there are none."""
+    linears: tuple[Linear, ...] = ()
+    """One for each thing that is done with the sums of linear maps."""
     packed_weights: tuple[PackedWeight, ...] = ()
     """The kernels that pack their weights."""
 
@@ -82,21 +82,20 @@ class Lowering:
     @property
     def multiplies(self) -> bool:
         """Whether a kernel does what a library's matrix product would."""
-        return self.linear is not None or any(kernel.template == "gemm" for kernel in self.filled)
+        return bool(self.linears) or any(kernel.template == "gemm" for kernel in self.filled)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The kernels' names, without those that pack weights."""
-        linear = [self.linear] if self.linear else []
-        return tuple(kernel.name for kernel in (*linear, *self.attentions, *self.filled, *self.fusions))
+        return tuple(kernel.name for kernel in (*self.linears, *self.attentions, *self.filled, *self.fusions))
 
     def text(self, plan: Plan | None = None, plans: Mapping[str, Plan] | None = None) -> str:
         """The C++ file with all kernels, scheduled by `plan`, or by the plan of their name in `plans`."""
         chosen = plan or Plan()
-        templates = [LINEAR_TEMPLATE] if self.linear else []
+        templates = [LINEAR_TEMPLATE] if self.linears else []
         templates += [filled.template for filled in self.filled]
         parts = [filled_template(name) for name in dict.fromkeys(templates)]
-        parts += [print_linear(self.linear)] if self.linear else []
+        parts += [print_linear(linear) for linear in self.linears]
         parts += [print_packed_weight(packed) for packed in self.packed_weights]
         parts += [attention_template()] if self.attentions else []
         parts += [print_attention(attention) for attention in self.attentions]
@@ -138,7 +137,7 @@ class _Lowerer:
         self.filled: dict[Filled | Convolution, str] = {}
         self.packings: dict[Filled, str] = {}
         self.repacked: dict[Packing, Node] = {}
-        self.linear: Linear | None = None
+        self.linears: dict[Linear, str] = {}
         self.packers: dict[PackedWeight, str] = {}
         self.packed: dict[tuple[Node, Node | None, int], Node] = {}
         """Packed weights by weight, bias and which way round the weight lies."""
@@ -148,10 +147,13 @@ class _Lowerer:
     def lowered(self) -> Lowering:
         order = {node: place for place, node in enumerate(self.old.nodes)}
         group_of: dict[Node, Group] = {}
-        filled = filled_calls(self.old, self.makers)
-        taken = {node for call in filled.values() for node in call.covers}
         folded = {node for node in order if is_prepared(node)}
         self.weights |= folded
+        filled = filled_calls(self.old, self.makers)
+        mapped = linear_calls(self.old, self.weights, filled) if self.maps else {}
+        within = {node for call in mapped.values() for node in call.covers}
+        filled = {node: call for node, call in filled.items() if node not in within}
+        taken = within | {node for call in filled.values() for node in call.covers}
         for group in groups_of(self.old, taken | folded):
             group_of |= dict.fromkeys(group.owned, group)
         for node in _sorted(order, group_of):
@@ -160,12 +162,10 @@ class _Lowerer:
             group = group_of.get(node)
             own = group is None and node not in folded
             attended = attention_call(node) if own and self.attention else None
-            within = node in taken and node not in filled
-            mapped = linear_call(node, self.weights) if own and self.maps and not within else None
             if attended is not None:
                 self._attend(node, attended)
-            elif mapped is not None:
-                self._map(node, mapped)
+            elif node in mapped:
+                self._map(node, mapped[node])
             elif node in filled:
                 self._fill(node, filled[node])
             elif group is None:
@@ -180,7 +180,8 @@ class _Lowerer:
         packed = tuple(replace(packer, name=name) for packer, name in self.packers.items())
         packings = tuple(replace(packing, name=name) for packing, name in self.packings.items())
         made = replace(self.capture, graph=module)
-        return Lowering(made, fusions, attentions, self.linear, packed, templates, packings)
+        linears = tuple(replace(linear, name=name) for linear, name in self.linears.items())
+        return Lowering(made, fusions, attentions, linears, packed, templates, packings)
 
     def _attend(self, node: Node, attended: AttentionCall) -> None:
         """An attention as one call."""
@@ -214,13 +215,14 @@ class _Lowerer:
         return results
 
     def _map(self, node: Node, mapped: LinearCall) -> None:
-        """A linear map as one call, and its weight packed beforehand."""
-        if self.linear is None:
-            self.linear = Linear(self._unused("linear"))
-        x = self._ready(Source(mapped.x, None))
-        arguments = (x, self._pack(mapped), mapped.rows, mapped.columns, mapped.inner)
+        """A linear map and what follows as one call, and its weight packed beforehand."""
+        if mapped.kernel not in self.linears:
+            words = ["linear", *(word_of(member) for member in reversed(mapped.covers[:-1]))]
+            self.linears[mapped.kernel] = self._unused("_".join(dict.fromkeys(words))[:48].strip("_"))
+        read = [self._ready(Source(operand, None)) for operand in (mapped.x, *mapped.operands)]
+        arguments = (*read, self._pack(mapped), mapped.rows, mapped.columns, mapped.inner)
         value = tensor_of(node)
-        self.env[node] = self._called(self.linear.name, arguments, row_major(value, range(value.ndim)))
+        self.env[node] = self._called(self.linears[mapped.kernel], arguments, row_major(value, range(value.ndim)))
 
     def _pack(self, mapped: LinearCall) -> Node:
         key = (mapped.weight, mapped.bias, mapped.inner_step)

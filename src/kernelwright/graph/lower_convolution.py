@@ -7,32 +7,16 @@ from typing import Any, cast
 import torch
 from torch.fx.node import Node
 
-from kernelwright.errors import LoweringError
 from kernelwright.graph.lower_emit import Source
+from kernelwright.graph.lower_epilogue import Following, is_whole, wide_dimensions
 from kernelwright.graph.lower_filled import FilledCall, Maker, Packing, scalar_of
-from kernelwright.graph.lower_rule import Rule, Use, apply, each
-from kernelwright.graph.lower_rules import rule_of
-from kernelwright.graph.node import expression, is_contiguous, same_sizes, shape_of, tensor_of
-from kernelwright.loops import (
-    Convolution,
-    Expression,
-    Let,
-    Op,
-    Read,
-    Reduction,
-    ScalarType,
-    Size,
-    Variable,
-    Window,
-    packed_convolution,
-    packed_weights,
-)
+from kernelwright.graph.lower_rule import Use
+from kernelwright.graph.node import expression, is_contiguous, shape_of, tensor_of
+from kernelwright.loops import Convolution, ScalarType, Size, Window, packed_convolution, packed_weights
 from kernelwright.loops.convolution import MOST_PLANES, STRIP
 
 aten = torch.ops.aten
 
-MOST_FOLLOWING = 24
-"""Operators after a convolution that are looked at."""
 LARGEST_WEIGHT = 1 << 24
 """Elements of a weight that are kept a second time, packed."""
 _FLOAT = ScalarType.FLOAT32
@@ -55,10 +39,10 @@ def _convolution(node: Node) -> FilledCall | None:
         return None
     if prod(taps) > LARGEST_WEIGHT or not _pays(window, rank, groups, inner, outer):
         return None
-    epilogue = _Epilogue(node, bias)
-    last = epilogue.members[-1]
-    if not is_contiguous(tensor_of(last)):
+    following = Following(node, _along)
+    if not is_contiguous(tensor_of(following.last)):
         return None
+    epilogue = following.epilogue((bias, "channel") if isinstance(bias, Node) else None)
     made = shape_of(node)
     symbols: dict[Any, Any] = {}
     sizes: list[Size] = []
@@ -73,18 +57,16 @@ def _convolution(node: Node) -> FilledCall | None:
         inner,
         outer,
         tuple(sizes),
-        tuple(epilogue.reads.values()),
-        tuple(epilogue.steps),
-        epilogue.values[last],
+        epilogue,
         note=f"{'transposed ' if transposed else ''}convolution {' x '.join(map(str, made))}",
     )
     packer = packed_convolution(window, groups, inner, outer)
     return FilledCall(
         kernel,
-        tuple(Source(operand, None) for operand in (x, *epilogue.reads)),
+        tuple(Source(operand, None) for operand in (x, *following.operands)),
         tuple(symbols.values()),
-        (last,),
-        tuple(reversed(epilogue.members)),
+        (following.last,),
+        tuple(reversed(following.members)),
         Packing(packer, weight, packed_weights(window, groups, inner, outer)),
     )
 
@@ -106,87 +88,14 @@ def _pays(window: Window, rank: int, groups: int, inner: int, outer: int) -> boo
     return rank == 1 or (rank == 3 and inner <= 8)
 
 
-class _Epilogue:
-    """A convolution and the elementwise operators after it that become one kernel: all but the last are used by
-    others of them alone."""
-
-    def __init__(self, node: Node, bias: Any) -> None:
-        self.node = node
-        self.space = shape_of(node)
-        self.reads: dict[Node, Read] = {}
-        self.steps: list[Let] = []
-        self.members = self._chosen()
-        start: Expression = Variable("sum", _FLOAT)
-        if isinstance(bias, Node):
-            start = self._step(apply(Op.ADD, start, self._read(bias, "channel")))
-        self.values: dict[Node, Expression] = {node: start}
-        for member in self.members[1:]:
-            rule = rule_of(member)
-            assert rule is not None  # _chosen() saw to it
-            operands = [
-                self.values[use.node] if use.node in self.values else self._read(use.node, _along(use, self.space))
-                for use in rule.uses
-            ]
-            value = rule.compute(operands, _no_reduction, lambda _, value: self._step(value))
-            self.values[member] = self._step(value)
-
-    def _chosen(self) -> list[Node]:
-        found: dict[Node, Rule | None] = {self.node: None}
-        after = self.node.next
-        while after.op != "output" and len(found) <= MOST_FOLLOWING:
-            rule = rule_of(after)
-            if rule is not None and self._follows(after, rule, found):
-                found[after] = rule
-            after = after.next
-        for last in reversed(found):
-            needed = {last}
-            for node in reversed(found):
-                if node in needed:
-                    needed |= {operand for operand in node.all_input_nodes if operand in found}
-            if self.node in needed and all(set(node.users) <= needed for node in needed - {last}):
-                return [node for node in found if node in needed]
-        return [self.node]
-
-    def _follows(self, node: Node, rule: Rule, found: dict[Node, Rule | None]) -> bool:
-        """Whether the operator makes an element of its result of one of the convolution's."""
-        own = each(self.space)
-        inside = [use for use in rule.uses if use.node in found]
-        return (
-            not rule.reduced
-            and not rule.view
-            and same_sizes(rule.space, self.space)
-            and rule.result == own
-            and scalar_of(node) is _FLOAT
-            and bool(inside)
-            and all(use.lies == own for use in inside)
-            and all(scalar_of(use.node) is _FLOAT and _along(use, self.space) for use in rule.uses if use not in inside)
-        )
-
-    def _read(self, node: Node, along: str) -> Variable:
-        self.reads.setdefault(node, Read(f"r{len(self.reads)}", _FLOAT, along))
-        return Variable(self.reads[node].name, _FLOAT)
-
-    def _step(self, value: Expression) -> Variable:
-        variable = Variable(f"v{len(self.steps)}", value.type)
-        self.steps.append(Let(variable, value))
-        return variable
-
-
 def _along(use: Use, space: Sequence[Any]) -> str:
-    """What tells an element of the operand (see Read); "" where the kernel has no name for it."""
-    if use.lies is None:
-        return ""
-    shape = shape_of(use.node)
-    if use.lies == each(space) and same_sizes(shape, space):
+    """What tells an element of the operand; "" where the kernel has no name for it."""
+    if is_whole(use, space):
         return "index"
-    wide = [lies for size, lies in zip(shape, use.lies, strict=True) if expression(size) != 1]
-    if not wide:
+    wide = wide_dimensions(use, space)
+    if wide == []:
         return "0"
-    return "channel" if wide == [(1,)] and prod(shape) == space[1] else ""
-
-
-def _no_reduction(name: str, value: Expression, reduction: Reduction) -> Expression:
-    raise LoweringError(f"{name} is no elementwise operator")
+    return "channel" if wide == [(1,)] and prod(shape_of(use.node)) == space[1] else ""
 
 
 CONVOLUTIONS: dict[Any, Maker] = {aten.convolution.default: _convolution}

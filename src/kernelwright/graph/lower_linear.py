@@ -1,14 +1,24 @@
-"""Linear maps by weights as kernels on packed weights: which nodes can be one, and what its call passes."""
+"""Linear maps by weights as kernels on packed weights, with the elementwise operators that follow.
+
+Which nodes can be one, and what its call passes.
+"""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import fx
 from torch.fx.node import Node
 
-from kernelwright.graph.node import example_size, is_contiguous, tensor_of
+from kernelwright.graph.algebra.weights import is_prepared
+from kernelwright.graph.lower_emit import word_of
+from kernelwright.graph.lower_epilogue import Following, is_whole, wide_dimensions
+from kernelwright.graph.lower_filled import FilledCall
+from kernelwright.graph.lower_rule import Use
+from kernelwright.graph.node import example_size, expression, is_contiguous, shape_of, tensor_of
+from kernelwright.loops import Linear
 
 aten = torch.ops.aten
 
@@ -30,14 +40,39 @@ class LinearCall:
     column_step: int
     """How far a column's weights are from the next one's, in elements; `inner_step` for those of two components."""
     inner_step: int
+    kernel: Linear
+    """Without a name."""
+    operands: tuple[Node, ...]
+    """What its epilogue reads."""
+    covers: tuple[Node, ...]
+    """The operators that it does, first the one whose value it gives and at whose place the call stands."""
 
 
-def linear_call(node: Node, weights: Collection[Node]) -> LinearCall | None:
-    """The node as a kernel's call; None for whatever is not a float32 map by one of `weights`, perhaps transposed."""
-    taken = _operands(node)
-    if taken is None:
+def linear_calls(
+    graph: fx.Graph, weights: Collection[Node], filled: Mapping[Node, FilledCall]
+) -> dict[Node, LinearCall]:
+    """The calls by the node at whose place each stands: maps that are no part of a larger call of `filled`."""
+    found: dict[Node, LinearCall] = {}
+    covered = {node for call in filled.values() for node in call.covers}
+    for node in reversed(list(graph.nodes)):
+        if is_prepared(node) or (node in covered and node not in filled):
+            continue
+        call = linear_call(node, weights, covered)
+        if call is not None:
+            found[call.covers[0]] = call
+            covered |= set(call.covers)
+    return found
+
+
+def linear_call(node: Node, weights: Collection[Node], taken: Collection[Node] = ()) -> LinearCall | None:
+    """The node as a kernel's call with what follows and is not `taken`.
+
+    None for whatever is not a float32 map by one of `weights`, perhaps transposed.
+    """
+    operands = _operands(node)
+    if operands is None:
         return None
-    x, matrix, bias, transposed = taken
+    x, matrix, bias, transposed = operands
     weight = matrix
     if matrix.target is aten.permute.default and matrix.args[1] == [1, 0] and isinstance(matrix.args[0], Node):
         weight, transposed = matrix.args[0], not transposed
@@ -57,7 +92,36 @@ def linear_call(node: Node, weights: Collection[Node]) -> LinearCall | None:
     for size in tensor_of(x).shape[:-1]:
         rows = rows * size
     steps = (inner, 1) if transposed else (1, columns)
-    return LinearCall(x, weight, bias, rows, columns, inner, *steps)
+    following = Following(node, _along, taken)
+    if not is_contiguous(tensor_of(following.last)):
+        following = Following(node, _along, set(node.users))
+    words = ", ".join(map(word_of, following.members[1:]))
+    kernel = Linear(following.epilogue(), note=words)
+    return LinearCall(
+        x,
+        weight,
+        bias,
+        rows,
+        columns,
+        inner,
+        *steps,
+        kernel,
+        following.operands,
+        tuple(reversed(following.members)),
+    )
+
+
+def _along(use: Use, space: Sequence[Any]) -> str:
+    """What tells an element of an epilogue's operand; "" where the kernel has no name for it."""
+    if is_whole(use, space):
+        return "index"
+    wide = wide_dimensions(use, space)
+    if wide == []:
+        return "0"
+    if wide == [(len(space) - 1,)]:
+        return "column"
+    rows = [(dim,) for dim, size in enumerate(space[:-1]) if expression(size) != 1]
+    return "row" if wide == rows and example_size(shape_of(use.node)[-1]) == 1 else ""
 
 
 def _operands(node: Node) -> tuple[Node, Node, Node | None, bool] | None:

@@ -10,7 +10,6 @@ from kernelwright.loops.attention import LARGEST_HEAD, Attention, attention_temp
 from kernelwright.loops.columns import by_columns
 from kernelwright.loops.convolution import (
     Convolution,
-    Read,
     Window,
     packed_convolution,
     packed_weights,
@@ -19,6 +18,7 @@ from kernelwright.loops.convolution import (
 from kernelwright.loops.cpp import print_cpp
 from kernelwright.loops.device_text import DeviceProgram, Launch
 from kernelwright.loops.dialect import COPIES, GROUP, STAGE
+from kernelwright.loops.epilogue import SUM, Epilogue, Read
 from kernelwright.loops.expressions import (
     Apply,
     Buffer,
@@ -66,6 +66,7 @@ __all__ = [
     "Convolution",
     "Declare",
     "DeviceProgram",
+    "Epilogue",
     "Expression",
     "Failure",
     "Filled",
@@ -94,6 +95,7 @@ __all__ = [
     "Reduction",
     "Result",
     "STAGE",
+    "SUM",
     "ScalarType",
     "Select",
     "Size",

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from math import prod
 
-from kernelwright.loops.cpp_expressions import MEMORY, VALUE, CppExpressions
-from kernelwright.loops.expressions import Expression, Size
+from kernelwright.loops.epilogue import AS_IS, Epilogue, print_epilogue
+from kernelwright.loops.expressions import Size
 from kernelwright.loops.filled import Filled
-from kernelwright.loops.nest import Let
 from kernelwright.loops.types import ScalarType
 
 TILE = 8
@@ -51,21 +50,11 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Read:
-    """A number that an epilogue reads of an input: `name` is a variable of its steps."""
-
-    name: str
-    type: ScalarType
-    along: str
-    """The place it has in the input: "channel" of the result, "index" of its element, or "0"."""
-
-
-@dataclass(frozen=True)
 class Convolution:
     """A convolution of float32 with what becomes of its sums.
 
-    Its kernel takes out, x, the inputs of `reads` in order, packed weights (`packed_convolution`), then the sizes that
-    have names.
+    Its kernel takes out, x, the inputs that its epilogue reads, packed weights (`packed_convolution`), then the
+    sizes that have names.
     """
 
     window: Window
@@ -75,10 +64,8 @@ class Convolution:
     outer: int
     sizes: tuple[Size, ...]
     """The batch, then depth, height and width of the input, then those of the result."""
-    reads: tuple[Read, ...]
-    steps: tuple[Let, ...]
-    """What is computed from the variable "sum" and those of `reads`."""
-    result: Expression
+    epilogue: Epilogue = AS_IS
+    """Its places are the "channel" of the result and the "index" of its element."""
     note: str = ""
     name: str = ""
 
@@ -102,28 +89,17 @@ def print_convolution(convolution: Convolution) -> str:
     """The kernel as C++, to stand after `filled_template("convolution")`."""
     window, sizes = convolution.window, [str(size) for size in convolution.sizes]
     named = dict.fromkeys(size for size in convolution.sizes if isinstance(size, str))
-    inputs = [f"in{number}" for number in range(len(convolution.reads))]
-    reads = list(zip(inputs, convolution.reads, strict=True))
-    parameters = ["float* out", "const float* x", *(f"const {MEMORY[read.type]}* {name}" for name, read in reads)]
+    parameters = ["float* out", "const float* x", *convolution.epilogue.parameters]
     parameters += ["const float* packed", *(f"int64 {size}" for size in named)]
     numbers = [sizes[0], *map(str, (convolution.groups, convolution.inner, convolution.outer))]
     triples = [sizes[1:4], sizes[4:7], *(map(str, getattr(window, axis)) for axis in _AXES)]
     numbers += [f"{{{', '.join(triple)}}}" for triple in triples]
-    written = CppExpressions()
-    lines = [f"const {VALUE[read.type.compute]} {read.name} = {name}[{read.along}];" for name, read in reads]
-    lines += [
-        f"const {VALUE[s.variable.type]} {s.variable.name} = {written.value(s.value)};" for s in convolution.steps
-    ]
-    lines.append(f"return {written.value(convolution.result)};")
     note = "".join(f"// {line}\n" for line in convolution.note.splitlines())
     return (
         f"{note}kernel void {convolution.name}({', '.join(parameters)}) {{\n"
         f"    const convolutions::Sizes sizes = {{{', '.join(numbers)}}};\n"
         f"    convolutions::run<{_flag(window.transposed)}, {window.stride[2] if window.transposed else 1}>(\n"
-        f"        out, x, packed, sizes, [=](float sum, int64 channel, int64 index) {{\n"
-        f"            (void)channel, (void)index;\n"
-        + "".join(f"            {line}\n" for line in lines)
-        + "        });\n}\n"
+        f"        out, x, packed, sizes, {print_epilogue(convolution.epilogue, ('channel', 'index'))});\n}}\n"
     )
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from kernelwright.loops.epilogue import AS_IS, Epilogue, print_epilogue
+
 LINEAR_TEMPLATE = "gemm"
 """The template (see filled.py) that must stand before these kernels."""
 
@@ -11,11 +13,14 @@ PANEL = 32
 
 @dataclass(frozen=True)
 class Linear:
-    """x w^T + b over rows of float32, x and the result row-major, w packed together with b.
+    """x w^T + b over rows of float32 with what becomes of the sums, x and the result row-major, w packed with b.
 
-    Its kernel takes out, x, packed, then rows, columns and inner.
+    Its kernel takes out, x, the inputs that its epilogue reads, packed, then rows, columns and inner.
     """
 
+    epilogue: Epilogue = AS_IS
+    """Its places are the "row" and the "column" of the result and the "index" of its element."""
+    note: str = ""
     name: str = ""
 
 
@@ -38,10 +43,15 @@ def packed_elements(columns: int, inner: int) -> int:
 
 def print_linear(linear: Linear) -> str:
     """The kernel as C++, to stand after the template."""
-    parameters = "float* out, const float* x, const float* packed, int64 rows, int64 columns, int64 inner"
+    parameters = ["float* out", "const float* x", *linear.epilogue.parameters, "const float* packed"]
+    parameters += ["int64 rows", "int64 columns", "int64 inner"]
+    then = "gemm::Sum()"
+    if linear.epilogue != AS_IS:
+        then = print_epilogue(linear.epilogue, ("row", "column", "index"))
     return (
-        f"// x w^T + b\nkernel void {linear.name}({parameters}) {{\n"
-        "    gemm::map(out, x, packed, rows, columns, inner);\n}\n"
+        f"// x w^T + b{linear.note and f', {linear.note}'}\n"
+        f"kernel void {linear.name}({', '.join(parameters)}) {{\n"
+        f"    gemm::map(out, x, packed, rows, columns, inner, {then});\n}}\n"
     )
 
 

@@ -13,7 +13,8 @@
 // with inner.
 //   `wide`      packs both: a block of b stays in the second-level cache, a tile's rows of a in the first.
 //   `streamed`  reads a weight that was packed once, see `pack_weight`: all rows stay in the second-level cache, and
-//               while they are multiplied by a chunk of a panel the next chunk is fetched.
+//               while they are multiplied by a chunk of a panel the next chunk is fetched. What follows a map element
+//               by element is done to each tile's numbers as soon as they are written.
 // Source of the method: Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication".
 namespace gemm {
 
@@ -233,12 +234,35 @@ template <class T> GEMM_INLINE void fetch_rows(Matrix<T> a, int64 rows, int64 de
         for (int64 i = 0; i < depth; i += LINE<T>) __builtin_prefetch(a.data + r * a.row + i, 0, 2);
 }
 
+// What becomes of sums: nothing.
+struct Sum {};
+
+// What becomes of sums of a whole result: then(sum, row, column, index in the result).
+template <class T, class Then> struct Finish {
+    T* data;
+    int64 columns;
+    Then then;
+
+    // Finishes numbers that were just written and are in the first-level cache.
+    void operator()(T* own, int64 rows, int64 width) const {
+        if constexpr (!__is_same(Then, Sum)) {
+            const int64 row = (own - data) / columns, column = (own - data) % columns;
+            for (int64 r = 0; r < rows; ++r) {
+                const int64 index = (row + r) * columns + column;
+#pragma clang loop vectorize(assume_safety)
+                for (int64 c = 0; c < width; ++c) data[index + c] = then(data[index + c], row + r, column + c, index + c);
+            }
+        }
+    }
+};
+
 // A weight packed for good: [columns / COLUMNS][1 + inner][COLUMNS], first the panel's biases.
-template <class T> struct Panels {
+template <class T, class Then> struct Panels {
     const T* data;
     int64 inner;
+    Finish<T, Then> finish;
 
-    Panels from(int64, int64 c) const { return {data + c * (1 + inner), inner}; }
+    Panels from(int64, int64 c) const { return {data + c * (1 + inner), inner, finish}; }
     const T* at(int64 i) const { return data + (1 + i) * COLUMNS<T>; }
 };
 
@@ -288,8 +312,8 @@ GEMM_APART void wide(Result<T> out, Matrix<T> a, Matrix<T> b, const T* bias, int
     out.clear(rows, columns);
 }
 
-template <class T>
-GEMM_APART void streamed(Result<T> out, Matrix<T> a, Panels<T> b, int64 rows, int64 columns, int64 inner) {
+template <class T, class Then>
+GEMM_APART void streamed(Result<T> out, Matrix<T> a, Panels<T, Then> b, int64 rows, int64 columns, int64 inner) {
     alignas(64) T block[BLOCK<T>];
     // Sums of a panel before its last chunk: rows of `out` may lie so that they drive one another out of a cache.
     alignas(64) T sums[HEIGHT * COLUMNS<T>];
@@ -320,6 +344,7 @@ GEMM_APART void streamed(Result<T> out, Matrix<T> a, Panels<T> b, int64 rows, in
                         panel(least(tall, height - r), width, last ? own.data : sums + r * COLUMNS<T>,
                               last ? out.row : COLUMNS<T>, i > start ? begun : begin, own_a + r * PITCH<T>, own_b, deep,
                               ahead);
+                        if (last && stop == inner) b.finish(own.data, least(tall, height - r), width);
                     }
                 }
         }
@@ -441,8 +466,8 @@ GEMM_INLINE void part(Result<T> out, Matrix<T> a, Matrix<T> b, const T* bias, in
     out.clear(rows, columns);
 }
 
-template <class T>
-GEMM_INLINE void part(Result<T> out, Matrix<T> a, Panels<T> b, const T*, int64 rows, int64 columns, int64 inner) {
+template <class T, class Then>
+GEMM_INLINE void part(Result<T> out, Matrix<T> a, Panels<T, Then> b, const T*, int64 rows, int64 columns, int64 inner) {
     streamed(out, a, b, rows, columns, inner);
 }
 
@@ -462,7 +487,7 @@ GEMM_INLINE void shared(T* out, Matrix<T> a, int64 a_batch, B b, int64 b_batch, 
         if (parts % d == 0 && rows * parts / d + columns * d < rows * parts / down + columns * down) down = d;
     int64 across = parts / down;
     // Of a packed weight each thread reads its own part, where it has whole panels enough for all.
-    if (__is_same(B, Panels<T>) && parts > 1) {
+    if (!__is_same(B, Matrix<T>) && parts > 1) {
         const int64 panels = parts_of(columns, COLUMNS<T>);
         const auto most = [&](int64 d) { return parts_of(rows, d) * parts_of(panels, parts / d); };
         down = 1;
@@ -502,11 +527,11 @@ GEMM_INLINE void run(T* out, const T* a, const T* b, int64 batch, Sizes... sizes
     run(out, a, b, static_cast<const T*>(nullptr), batch, sizes...);
 }
 
-// Rows mapped by a packed weight.
-template <class T>
-static void map(T* out, const T* x, const T* packed, int64 rows, int64 columns, int64 inner) {
-    shared(out, Matrix<T>{x, inner, 1}, 0, Panels<T>{packed, inner}, 0, static_cast<const T*>(nullptr), 1, rows,
-           columns, inner, -rows, columns);
+// Rows mapped by a packed weight, and what becomes of the sums.
+template <class T, class Then>
+static void map(T* out, const T* x, const T* packed, int64 rows, int64 columns, int64 inner, const Then& then) {
+    shared(out, Matrix<T>{x, inner, 1}, 0, Panels<T, Then>{packed, inner, {out, columns, then}}, 0,
+           static_cast<const T*>(nullptr), 1, rows, columns, inner, -rows, columns);
 }
 
 #undef GEMM_INLINE
