@@ -1,13 +1,14 @@
 """An entry cut where it waits gives what its fibers give, bit by bit; what can't be cut stays with fibers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from kernelwright.simt import Entry, Library, Parameter, Unit, build, compiling
+from kernelwright.simt import Entry, Library, Parameter, Unit, build, compiling, regions
 from kernelwright.simt.control_flow import blocks, in_order, line
 
 TEXT = r"""
@@ -67,6 +68,30 @@ static void many(const float* x, float* y, u32 i, u32 lane) {
   y[i] = v + lane;
 }
 
+// Loops without waits: all lanes take as many turns; each its own number; some take none; some leave early.
+static void turns(const float* x, float* y, u32 i, u32 lane) {
+  float most = simt::reduce<simt::Max>(x[i]), sum = 0;
+  for (u32 k = 0; k < 200; k++) {
+    float v = x[(i * 4 + k * 7) % 40], before = most;
+    most = v > most ? v : most;
+    sum = sum * (before - most + 1) + v;
+  }
+  sum = simt::reduce<simt::Sum>(sum);
+  for (u32 k = 0; k < lane % 7 + 3; k++) {
+    float v = x[(lane + k * 3) % 40];
+    sum = v > 0.5f ? sum * 0.75f + v : sum - v * 0.125f;
+    most = most > v ? most - v * 0.5f : v;
+  }
+  if (x[i] > 0.3f)
+    for (u32 k = 0; k < 90; k++) {
+      float v = x[(k * 5 + 1) % 40];
+      sum += v * most;
+      most = most * 0.5f + v;
+      if (sum > 30 + x[i] * 10) break;
+    }
+  y[i] = simt::reduce<simt::Sum>(sum) + most;
+}
+
 // From lane 39 on nobody is there when 40 threads run.
 static void beyond(const float* x, float* y, u32 i, u32) { y[i] = simt::shuffle_down(x[i], 1); }
 
@@ -79,7 +104,7 @@ PARAMETERS = (
     Parameter("i", "builtin", 0, "u32", builtin="thread_in_grid"),
     Parameter("lane", "builtin", 0, "u32", builtin="lane"),
 )
-NAMES = ("kept", "ways", "ending", "many", "calls", "beyond")
+NAMES = ("kept", "ways", "ending", "many", "turns", "calls", "beyond")
 UNIT = Unit(TEXT, tuple(Entry(name, name, PARAMETERS) for name in NAMES))
 
 
@@ -97,7 +122,7 @@ def fibers(tmp_path_factory: pytest.TempPathFactory) -> Library:
         return build(UNIT, NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES[:4])
+@pytest.mark.parametrize("name", NAMES[:5])
 @pytest.mark.parametrize("threads", [64, 1000, 40])
 def test_the_same_bits_as_fibers(cut: Library, fibers: Library, name: str, threads: int) -> None:
     x = np.random.default_rng(5).random(threads, dtype=np.float32)
@@ -109,6 +134,22 @@ def test_the_same_bits_as_fibers(cut: Library, fibers: Library, name: str, threa
         assert report.mode == mode
         results.append((y.tobytes(), report.barriers, report.exchanges))
     assert results[0] == results[1]
+
+
+def test_loops_without_waits_are_run_turn_by_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+
+    def cut(text: str, indices: Iterable[int], width: int) -> tuple[str, set[int]]:
+        made, done = regions.cut(text, indices, width)
+        texts.append(made)
+        return made, done
+
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
+    monkeypatch.setattr(compiling, "regions", SimpleNamespace(cut=cut))
+    build(UNIT, ["turns"])
+    build(UNIT, ["kept"])
+    assert texts[0].count("define internal i16 @simt.turn.") >= 6, "from each of three loops, and into them"
+    assert "@simt.turn." not in texts[1], "its loop has waits"
 
 
 @pytest.mark.parametrize("way", ["cut", "fibers"])

@@ -158,6 +158,21 @@ def in_order(following: Mapping[int, Sequence[int]], start: int) -> list[int]:
     return _ordered(set(_reachable(following, start)), following, start)
 
 
+def innermost(following: Mapping[int, Sequence[int]], start: int) -> Iterator[tuple[int, set[int]]]:
+    """Loops that hold no other: the top of each, and all of it."""
+    yield from _innermost(set(_reachable(following, start)), following, start)
+
+
+def _innermost(within: set[int], following: Mapping[int, Sequence[int]], start: int) -> Iterator[tuple[int, set[int]]]:
+    for circle in _circles(within, following, start):
+        if len(circle) == 1 and circle[0] not in following[circle[0]]:
+            continue
+        top = _top(circle, within, following, start)
+        inner = {n: [m for m in following[n] if m != top] for n in circle}
+        loops = list(_innermost(set(circle), inner, top))
+        yield from loops or [(top, set(circle))]
+
+
 def _reachable(following: Mapping[int, Sequence[int]], start: int) -> list[int]:
     seen, waiting = {start: None}, [start]
     while waiting:

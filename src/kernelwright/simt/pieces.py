@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelwright.simt.control_flow import NAME, Block, Line, NotUnderstood, blocks, in_order, line
+from kernelwright.simt.control_flow import NAME, Block, Line, NotUnderstood, blocks, in_order, innermost, line
 from kernelwright.simt.layout import Types, type_of
 
 _WAIT = re.compile(
@@ -29,12 +29,22 @@ _KEPT_BYTES = 4 << 20
 """Of a SIMD group: its share of the arena (kStackBytes and kMaxThreads in cpu.hpp)."""
 
 
+_TOGETHER = re.compile(r"\b(?:atomicrmw|cmpxchg|fence|volatile|atomic)\b|call (?!.*@llvm\.)|\balloca\b")
+_FEW_LINES = 16
+"""A loop shorter than that is not worth a pause."""
+_MOST_PAUSES = 8
+
+
 @dataclass(frozen=True)
 class Wait:
-    """`complete` is the line that lets lanes meet, without its lanes; `barrier` that of the group."""
+    """`complete` is the line that lets lanes meet, without its lanes; `barrier` that of the group.
+
+    At a `pause` nobody needs to wait: there all lanes of a SIMD group that go through a loop together may be run side
+    by side, one turn at a time."""
 
     barrier: bool
     complete: str
+    pause: bool = False
 
 
 @dataclass
@@ -52,7 +62,7 @@ class Piece:
 class Pieces:
     """One entry's function, its analysis done. Raises NotUnderstood."""
 
-    def __init__(self, text: Sequence[str], index: int, width: int, types: Types) -> None:
+    def __init__(self, text: Sequence[str], index: int, width: int, types: Types, *, pauses: bool) -> None:
         self.index, self.width, self._types = index, width, types
         head = text[0]
         arguments = re.findall(r"(%[\w.]+)(?=[,)])", head[head.index("(") :])
@@ -65,9 +75,11 @@ class Pieces:
         }
         self._lines: dict[str, Line] = {}
         self.kept_bytes = 0
-        self.pieces = self._split(blocks(text))
+        found = blocks(text)
+        self.pieces = self._split(found, _pauses(found) if pauses else set())
         self.order = self._numbered()
-        self.waits = [n for n in self.order if self.pieces[n].wait]
+        # Pauses come first: nobody meets anybody before those who can go on have done so.
+        self.waits = sorted((n for n in self.order if self.pieces[n].wait), key=lambda n: not self.pauses(n))
         self.state = {n: i for i, n in enumerate(self.waits, 1)}
         self.same = self._found_same()
         self.uses = [self._used(piece) for piece in self.pieces]
@@ -79,14 +91,25 @@ class Pieces:
 
     # Reading
 
-    def _split(self, found: list[Block]) -> list[Piece]:
+    def pauses(self, n: int) -> bool:
+        """Whether a piece ends with a pause."""
+        wait = self.pieces[n].wait
+        return wait is not None and wait.pause
+
+    def _split(self, found: list[Block], pauses: set[str]) -> list[Piece]:
         pieces: list[Piece] = []
         first: dict[str, int] = {}
         for block in found:
             first[block.label] = len(pieces)
             held: list[Line] = []
             count = 0
+            pause = block.label in pauses
             for item in block.lines:
+                if pause and item.word != "phi":
+                    pause = False
+                    wait = Wait(barrier=False, complete="", pause=True)
+                    pieces.append(Piece(block, block.label, held, wait, [], len(pieces) + 1))
+                    held, count = [], 1
                 item = self._own_names(item)
                 if _LIFETIME.search(item.text):
                     continue
@@ -282,6 +305,21 @@ class Pieces:
         if not size:
             raise NotUnderstood(kind)
         return 1 << (size - 1).bit_length() if kind[0] not in "[{<%" else 2 * size
+
+
+def _pauses(found: list[Block]) -> set[str]:
+    """Where loops that hold no waits begin their turns, and where they lead to."""
+    number = {block.label: n for n, block in enumerate(found)}
+    following = {n: [number[label] for label in block.following] for n, block in enumerate(found)}
+    tops: set[str] = set()
+    for top, members in innermost(following, 0):
+        lines = [item for n in members for item in found[n].lines]
+        if any(_TOGETHER.search(item.body) for item in lines) or len(lines) < _FEW_LINES:
+            continue
+        if any(item.word in ("load", "store") for item in lines):
+            after = {m for n in members for m in following[n]} - members
+            tops |= {found[n].label for n in (top, *after)}
+    return tops if len(tops) <= _MOST_PAUSES else set()
 
 
 def _wait(match: re.Match[str]) -> Wait:

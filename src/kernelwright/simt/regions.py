@@ -7,10 +7,15 @@ lanes of a SIMD group; what is cheap and the same whenever it is asked is comput
 
 Lanes of a SIMD group in a row are the usual case: their loop has a constant count, their places follow each other, and
 no lane needs what another one wrote, since they would have had to wait for it. So it can become vector code.
+
+A loop within a region would keep a loop over lanes from that. So regions of lanes in a row end at pauses, too, where a
+loop begins a turn: then a turn is a loop over lanes. Whole numbers and pointers that are found to be the same in all of
+them there are handed on as one, so that addresses follow each other. Where they differ, or lanes part, each lane runs
+through all its pauses.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from kernelwright.simt import assembly
 from kernelwright.simt.control_flow import NAME, Line, NotUnderstood
@@ -21,9 +26,12 @@ from kernelwright.simt.steps import PARAMETERS, step
 _BODY = re.compile(r"@simt_run_fibers\(ptr [^,]*, ptr [^,]*, ptr (?:\w+ )*(@[\w.$-]+)\)")
 _BRANCH = re.compile(r"br i1 (%[\w.-]+), label (%\S+), label (?!\2$)")
 _HARMLESS = re.compile(r"load (?!volatile|atomic)|(?:tail )?call .*@llvm\.(?:fma|fabs|[us](?:min|max)|threadlocal)\b")
+_SCOPED = re.compile(r"!(?:noalias|alias\.scope)\b")
 _FEW_ACCESSES = 3
 _MANY_WAITS = 48
 """Of an entry whose lanes run one by one: loops over them would take four times as long to compile."""
+_MOST_PAUSED_LINES = 6_000
+"""With pauses an entry is up to twice as long, and takes that much longer to compile."""
 _MOST_LINES = 60_000
 """Regions share code: many waits in one loop that many branches leave would grow without end."""
 
@@ -47,7 +55,18 @@ attributes #9001 = { alwaysinline }
 attributes #9002 = { noinline }
 !90000 = distinct !{}
 !90001 = !{!"llvm.loop.parallel_accesses", !90000}
+!90002 = distinct !{!90002, !"simt"}
+!90003 = distinct !{!90003, !90002, !"kept"}
+!90004 = distinct !{!90004, !90002, !"launch"}
+!90005 = !{!90003}
+!90006 = !{!90004}
+!90007 = !{!90003, !90004}
 """
+# Said of each access and not of parameters: those become calls of the optimiser's own when a region is put in, and a
+# loop with a call in it counts as one whose turns may need each other.
+_KEPT = ", !alias.scope !90005, !noalias !90006"
+_GIVEN = ", !alias.scope !90006, !noalias !90005"
+_OTHER = ", !noalias !90007"
 
 
 def _cut(text: str, index: int, width: int, calls: dict[str, frozenset[str]]) -> str:
@@ -63,7 +82,9 @@ def _cut(text: str, index: int, width: int, calls: dict[str, frozenset[str]]) ->
     if re.search(r"^%\d+ = type ", text, re.MULTILINE):
         raise NotUnderstood("a type without a name")
     types = Types(text.splitlines())
-    made = _Writer(Pieces(thread.splitlines(), index, width, types)).text()
+    made = _Writer(Pieces(thread.splitlines(), index, width, types, pauses=True)).text()
+    if made.count("\n") > _MOST_PAUSED_LINES:
+        made = _Writer(Pieces(thread.splitlines(), index, width, types, pauses=False)).text()
     changed = runner.replace("@simt_run_fibers(", "@simt_run_regions(").replace(body[1], f"@simt.body.{index}")
     return text.replace(runner, changed) + "\n" + made
 
@@ -86,15 +107,19 @@ class _Writer:
         made, steps = [], []
         for state, start in enumerate([0, *(self._of.pieces[n].after or 0 for n in self._of.waits)]):
             decided = not self._many and self._decided(start)
-            made += self._region(state, start)
+            made += self._region("region", state, start)
+            short = not self._many and self._within(start) != self._within(start, through=True)
+            alike = self._alike(state) if short else []
+            if short:
+                made += self._region("turn", state, start, alike)
             if decided:
-                made += self._decision(state, start)
-                made += self._region(state, start, decided=True)
-            made += self._step(state, decided)
+                made += self._decision(state, start, alike)
+                made += self._region("decided", state, start, alike)
+            made += self._step(state, decided, short, alike)
             steps.append(f"ptr @simt.step.{self._of.index}.{state}")
             if len(made) > _MOST_LINES:
                 raise NotUnderstood("too many regions")
-        kinds = [0, *(2 if (wait := self._of.pieces[n].wait) and wait.barrier else 1 for n in self._of.waits)]
+        kinds = [0, *map(self._kind, self._of.waits)]
         name, count = f"simt.body.{self._of.index}", len(steps)
         return "\n".join(
             [
@@ -105,6 +130,24 @@ class _Writer:
                 f"{{ ptr @{name}.steps, ptr @{name}.kinds, i64 {self._of.kept_bytes} }}",
                 "",
             ]
+        )
+
+    def _kind(self, n: int) -> int:
+        """As runtime/regions.cpp names it."""
+        wait = self._of.pieces[n].wait
+        assert wait
+        return 3 if wait.pause else 2 if wait.barrier else 1
+
+    def _alike(self, state: int) -> list[str]:
+        """Whole numbers and pointers kept at a pause that may well be the same in all lanes."""
+        if not state or not self._of.pauses(self._of.waits[state - 1]):
+            return []
+        after = self._of.pieces[self._of.waits[state - 1]].after
+        assert after is not None
+        return sorted(
+            name
+            for name in self._of.across[after]
+            if self._of.slots[name][1] in ("i32", "i64", "ptr") and self._of.sources(name) <= {"memory"}
         )
 
     def _decided(self, start: int) -> bool:
@@ -130,21 +173,27 @@ class _Writer:
         accesses = sum(item.word in ("load", "store") for n in rest for item in self._of.pieces[n].lines)
         return accesses >= _FEW_ACCESSES and self._of.sources(match[1]) - {"lane"} - {"first"} != set()
 
-    def _decision(self, state: int, start: int) -> list[str]:
+    def _decision(self, state: int, start: int, alike: list[str]) -> list[str]:
         """A function that tells which way the first branch of a region goes for a lane."""
         lines = self._of.pieces[start].lines
         match = _BRANCH.match(lines[-1].text)
         assert match
-        out = [f"define internal i1 @simt.way.{self._of.index}.{state}({PARAMETERS}) {self._of.attributes} {{"]
+        given = "".join(f", {self._of.slots[name][1]} {name}" for name in alike)
+        out = [f"define internal i1 @simt.way.{self._of.index}.{state}({PARAMETERS}{given}) {self._of.attributes} {{"]
         out += ["simt.begin:", *("  " + item for item in self._computed({start}))]
-        for name in sorted((self._of.across[start] if state else set()) & self._of.uses[start]):
+        for name in sorted((self._of.across[start] if state else set()) & self._of.uses[start] - {*alike}):
             out += self._kept(name, name)
         out += [f"  {item.text}" for item in lines if item.result and item.result not in self._of.same]
         return [*out, f"  ret i1 {match[1]}", "}", ""]
 
-    def _region(self, state: int, start: int, *, decided: bool = False) -> list[str]:
-        """A function that runs a lane from `start` to its next wait; `decided`: told the way of its first branch."""
-        within = self._within(start)
+    def _region(self, kind: str, state: int, start: int, alike: Sequence[str] = ()) -> list[str]:
+        """A function that runs a lane from `start` to its next wait.
+
+        `kind`: a "region" goes through pauses, a "turn" ends at them and is given what is `alike` in all lanes, and so
+        is one that is "decided", which is told the way of its first branch.
+        """
+        through, decided = kind == "region", kind == "decided"
+        within = self._within(start, through=through)
         defined = set().union(*(self._of.defines[n] for n in within))
         used = set().union(*(self._of.uses[n] for n in within))
         for n in within:
@@ -153,31 +202,37 @@ class _Writer:
         begins = self._of.across[start] if state else set()
         loaded = sorted(begins & (used | defined))
         changing = [name for name in loaded if name in defined]
+        targets = {name: f"{name}.simt.kept" if name in changing else name for name in loaded}
+        given = [f", {self._of.slots[name][1]} {targets.get(name, f'{name}.simt.kept')}" for name in alike]
+        given += [", i1 %simt.way"] if decided else []
         out = [
-            f"define internal i16 @simt.{'decided' if decided else 'region'}.{self._of.index}.{state}({PARAMETERS}"
-            f"{', i1 %simt.way' if decided else ''}) {self._of.attributes} {{",
+            f"define internal i16 @simt.{kind}.{self._of.index}.{state}({PARAMETERS}{''.join(given)}) "
+            f"{self._of.attributes} {{",
             "simt.begin:",
         ]
         out += [f"  {name}.simt.held = alloca {self._of.slots[name][1]}" for name in changing]
         out += ["  " + item for item in self._computed(within)]
-        for name in loaded:
-            target = f"{name}.simt.kept" if name in changing else name
-            out += self._kept(name, target)
+        for name, target in targets.items():
+            if name not in alike:
+                out += self._kept(name, target)
             if name in changing:
                 out.append(f"  store {self._of.slots[name][1]} {target}, ptr {name}.simt.held")
         out.append(f"  br label {self._of.pieces[start].label}")
         held = set(changing)
         for n in (m for m in self._of.order if m in within):
-            piece = [*self._piece(n, within, held)]
+            piece = [*self._piece(n, within, held, through=through)]
             if decided and n == start:
                 piece[-1] = re.sub(r"br i1 [^,]+,", "br i1 %simt.way,", piece[-1])
             out += piece
         return [*out, "}", ""]
 
-    def _within(self, start: int) -> set[int]:
+    def _within(self, start: int, *, through: bool = False) -> set[int]:
+        """The pieces of a region, those behind pauses among them where it goes `through`."""
         seen, waiting = {start}, [start]
         while waiting:
-            for m in self._of.pieces[waiting.pop()].following:
+            piece = self._of.pieces[waiting.pop()]
+            beyond = [piece.after] if through and piece.wait and piece.wait.pause and piece.after is not None else []
+            for m in (*piece.following, *beyond):
                 if m not in seen:
                     seen.add(m)
                     waiting.append(m)
@@ -203,7 +258,8 @@ class _Writer:
             work.pop()
             if name not in done:
                 done.add(name)
-                out.append(self._of.same[name].text)
+                again = self._of.same[name]
+                out.append(again.text + (_GIVEN if again.word == "load" and not _SCOPED.search(again.text) else ""))
         return out
 
     def _place(self, name: str, target: str) -> tuple[list[str], str, str]:
@@ -219,16 +275,18 @@ class _Writer:
     def _kept(self, name: str, target: str) -> list[str]:
         lines, kind, stored = self._place(name, target)
         if kind == stored:
-            return [*lines, f"  {target} = load {kind}, ptr {target}.at"]
-        return [*lines, f"  {target}.byte = load i8, ptr {target}.at", f"  {target} = trunc i8 {target}.byte to i1"]
+            return [*lines, f"  {target} = load {kind}, ptr {target}.at{_KEPT}"]
+        byte = f"  {target}.byte = load i8, ptr {target}.at{_KEPT}"
+        return [*lines, byte, f"  {target} = trunc i8 {target}.byte to i1"]
 
     def _keep(self, name: str, value: str, target: str) -> list[str]:
         lines, kind, stored = self._place(name, target)
         if kind == stored:
-            return [*lines, f"  store {kind} {value}, ptr {target}.at"]
-        return [*lines, f"  {target}.byte = zext i1 {value} to i8", f"  store i8 {target}.byte, ptr {target}.at"]
+            return [*lines, f"  store {kind} {value}, ptr {target}.at{_KEPT}"]
+        byte = f"  store i8 {target}.byte, ptr {target}.at{_KEPT}"
+        return [*lines, f"  {target}.byte = zext i1 {value} to i8", byte]
 
-    def _piece(self, n: int, within: set[int], held: set[str]) -> Iterator[str]:
+    def _piece(self, n: int, within: set[int], held: set[str], *, through: bool) -> Iterator[str]:
         piece = self._of.pieces[n]
         yield f"{piece.label[1:]}:"
         after_phis: list[str] = []
@@ -250,7 +308,10 @@ class _Writer:
             yield from self._instruction(item, f"{piece.label}.simt.{number}", held, last)
         if phis:
             yield from after_phis
-        if piece.wait:
+        if piece.wait and piece.wait.pause and through:
+            assert piece.after is not None
+            yield f"  br label {self._of.pieces[piece.after].label}"
+        elif piece.wait:
             assert piece.after is not None
             state = self._of.state[n]
             defined = set().union(*(self._of.defines[m] for m in within))
@@ -289,6 +350,8 @@ class _Writer:
             read = f"{label}.{number}"
             yield f"  {read} = load {self._of.slots[name][1]}, ptr {name}.simt.held"
             body = NAME.sub(lambda match, name=name, read=read: read if match[0] == name else match[0], body)
+        if item.word in ("load", "store") and not _SCOPED.search(body):
+            body += _OTHER
         if last and item.word == "ret":
             yield "  ret i16 0"
         elif last:
@@ -299,7 +362,7 @@ class _Writer:
         else:
             yield f"  {item.result} = {body}" if item.result else f"  {body}"
 
-    def _step(self, state: int, decided: bool) -> list[str]:
+    def _step(self, state: int, decided: bool, short: bool, alike: list[str]) -> list[str]:
         """Lets lanes meet at a wait, then runs what follows for each of them."""
         of = self._of
         wait = of.pieces[of.waits[state - 1]].wait if state else None
@@ -308,4 +371,5 @@ class _Writer:
         if complete.startswith("products "):
             _, area, rest = complete.split(" ", 2)
             meet = f"{of.same[area].text}\n  call void @simt_complete_products(ptr {area}, {rest}, i64 LANES)"
-        return step(of.index, state, of.width, of.attributes, meet, not self._many, decided)
+        same = [of.slots[name] for name in alike]
+        return step(of.index, state, of.width, of.attributes, meet, not self._many, decided, short, same)

@@ -1,9 +1,10 @@
 """The code that runs a region for the lanes that met: text around the functions of one lane that regions.py writes."""
 
+from collections.abc import Sequence
 from string import Template
 
 PARAMETERS = (
-    "ptr noalias %simt.group, ptr noalias %simt.launch, ptr noalias %simt.simd, ptr noalias %simt.kept, "
+    "ptr %simt.group, ptr %simt.launch, ptr %simt.simd, ptr %simt.kept, "
     "i32 %simt.lane, i32 %simt.index, i32 %simt.first, i32 %simt.x, i32 %simt.y, i32 %simt.z"
 )
 _GIVEN = "ptr %simt.group, ptr %simt.launch, ptr %simt.simd, ptr %simt.kept"
@@ -42,16 +43,28 @@ $loop:
 """)
 _RUN = Template("""
   %$loop.state = call i16 $function($given, i32 %$loop.lane, i32 %$loop.index, i32 %first, \
-i32 %$loop.x, i32 %y, i32 %z$way) #9001, !llvm.access.group !90000
+i32 %$loop.x, i32 %y, i32 %z$more) #9001, !llvm.access.group !90000
   %$loop.state.at = getelementptr inbounds nuw i16, ptr %simt.simd, i64 %$loop.wide
   store i16 %$loop.state, ptr %$loop.state.at, !llvm.access.group !90000
 """)
+_CHECK = Template("""
+  %same.$number.at = getelementptr inbounds nuw i8, ptr %simt.kept, i64 $offset
+  %same.$number = load $kind, ptr %same.$number.at
+  %same.$number.all = load <$width x $whole>, ptr %same.$number.at, align 64
+  %same.$number.whole = $cast
+  %same.$number.one = insertelement <$width x $whole> poison, $whole %same.$number.whole, i64 0
+  %same.$number.wide = shufflevector <$width x $whole> %same.$number.one, <$width x $whole> poison, \
+<$width x i32> zeroinitializer
+  %same.$number.differ = icmp ne <$width x $whole> %same.$number.all, %same.$number.wide
+  %same.$number.bits = bitcast <$width x i1> %same.$number.differ to i$width
+  %same.$number.sum = or i$width %same.$number.bits, $before
+""")
 _ASKED = """
-  %ask.all = phi i1 [ true, %whole.begin ], [ %ask.all.now, %ask ]
-  %ask.any = phi i1 [ false, %whole.begin ], [ %ask.any.now, %ask ]"""
+  %ask.all = phi i1 [ true, ORIGIN ], [ %ask.all.now, %ask ]
+  %ask.any = phi i1 [ false, ORIGIN ], [ %ask.any.now, %ask ]"""
 _ASK = Template("""
   %ask.way = call i1 $function($given, i32 %ask.lane, i32 %ask.index, i32 %first, \
-i32 %ask.x, i32 %y, i32 %z) #9001, !llvm.access.group !90000
+i32 %ask.x, i32 %y, i32 %z$same) #9001, !llvm.access.group !90000
   %ask.all.now = and i1 %ask.all, %ask.way
   %ask.any.now = or i1 %ask.any, %ask.way
 """)
@@ -92,38 +105,55 @@ end:
 
 
 def step(
-    entry: int, state: int, width: int, attributes: str, meet: str, loop_over_lanes: bool, decided: bool
+    entry: int,
+    state: int,
+    width: int,
+    attributes: str,
+    meet: str,
+    loop_over_lanes: bool,
+    decided: bool,
+    turn: bool,
+    same: Sequence[tuple[int, str]],
 ) -> list[str]:
     """The function that lets lanes meet (by the line `meet`, LANES being who), then runs a region for each of them.
 
     Without a `loop_over_lanes` they are called one by one, which is quicker to compile. If the way of a region's first
-    branch is `decided` beforehand, lanes are asked for it first: where they agree, their loop has no such branch.
+    branch is `decided` beforehand, lanes are asked for it first: where they agree, their loop has no such branch. Where
+    there is a `turn`, lanes in a row run it instead of the region, if what is kept at the places `same` (offset and
+    type) is the same in all of them.
     """
     offsets = {name: 2 * width + 4 * i for i, name in enumerate(("first", "x", "y", "z"))}
     every = (1 << width) - 1 if width < 64 else -1
+    run_name = "turn" if turn else "region"
     begin, numbers = "ask" if decided else "all", []
+    origin = "check" if same else "whole.begin"
+    given = "".join(f", {kind} %same.{number}" for number, (_, kind) in enumerate(same))
 
     def loop(name: str, origin: str, then: str, body: str, phis: str = "") -> str:
-        numbers.append(100_000 + 4000 * entry + 4 * state + len(numbers))
+        numbers.append(100_000 + 8000 * entry + 8 * state + len(numbers))
         return _EACH.substitute(
             {"loop": name, "from": origin, "then": then, "body": body, "width": width, "number": f"!{numbers[-1]}"},
             phis=phis,
         )
 
-    def run(name: str, origin: str, kind: str, way: str = "") -> str:
+    def run(name: str, origin: str, kind: str, more: str = "") -> str:
         function = f"@simt.{kind}.{entry}.{state}"
-        return loop(name, origin, "end", _RUN.substitute(loop=name, function=function, given=_GIVEN, way=way))
+        return loop(name, origin, "end", _RUN.substitute(loop=name, function=function, given=_GIVEN, more=more))
 
     text = _BEGIN.substitute(
         offsets, entry=entry, state=state, attributes=attributes, whole="%whole" if loop_over_lanes else "false"
     )
-    text += _WHOLE.substitute(offsets, meet=meet.replace("LANES", str(every)), next=begin if loop_over_lanes else "end")
+    then = "check" if same else begin
+    text += _WHOLE.substitute(offsets, meet=meet.replace("LANES", str(every)), next=then if loop_over_lanes else "end")
+    if same:
+        text += _checked(same, width, begin) + run("apart", "check", "region")
     if decided:
-        ask = _ASK.substitute(function=f"@simt.way.{entry}.{state}", given=_GIVEN)
-        text += loop("ask", "whole.begin", "choose", ask, _ASKED)
-        text += _CHOOSE + run("yes", "choose", "decided", ", i1 true") + run("no", "choose.no", "decided", ", i1 false")
+        ask = _ASK.substitute(function=f"@simt.way.{entry}.{state}", given=_GIVEN, same=given)
+        text += loop("ask", origin, "choose", ask, _ASKED.replace("ORIGIN", f"%{origin}")) + _CHOOSE
+        text += run("yes", "choose", "decided", f"{given}, i1 true")
+        text += run("no", "choose.no", "decided", f"{given}, i1 false")
     if loop_over_lanes:
-        text += run("all", "choose.no" if decided else "whole.begin", "region")
+        text += run("all", "choose.no" if decided else origin, run_name, given)
     text += _END.substitute(
         threads=_THREADS,
         meet=meet.replace("LANES)", "%lanes) #9002").replace("%simt.products", "%some.products"),
@@ -132,3 +162,17 @@ def step(
     )
     text += "".join(f"!{number} = distinct !{{!{number}, !90001}}\n" for number in numbers)
     return text.splitlines()
+
+
+def _checked(same: Sequence[tuple[int, str]], width: int, begin: str) -> str:
+    """Goes on at `begin` if every lane keeps the same at each of the places, else to the loop "apart"."""
+    text, before = "\ncheck:", "0"
+    for number, (offset, kind) in enumerate(same):
+        whole = "i64" if kind == "ptr" else kind
+        name = f"%same.{number}"
+        cast = f"ptrtoint ptr {name} to i64" if kind == "ptr" else f"add {kind} {name}, 0"
+        text += _CHECK.substitute(
+            number=number, offset=offset, kind=kind, whole=whole, width=width, cast=cast, before=before
+        )
+        before = f"{name}.sum"
+    return f"{text}  %same.differ = icmp ne i{width} {before}, 0\n  br i1 %same.differ, label %apart, label %{begin}\n"

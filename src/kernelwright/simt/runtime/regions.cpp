@@ -8,7 +8,8 @@ namespace simt {
 namespace {
 
 // Waits of one entry have numbers from 1 on; 0 is where threads start, and where they have ended.
-enum class Kind : u8 { none, exchange, barrier };
+// At a pause nobody waits for anybody: pauses have the lowest numbers.
+enum class Kind : u8 { none, exchange, barrier, pause };
 
 // The meeting at a wait, then what follows it until each of `lanes` waits again or ends; `whole`: all lanes, in a row.
 using Step = void (*)(Group&, const Launch&, Simd&, char* kept, u64 lanes, bool whole);
@@ -60,24 +61,25 @@ void advance(Group& g, const Body& b, Simd& s, u64 lanes, u32 state) {
     u32 next = common_state(s, lanes);
     if (next != kSeveral) {
       Kind kind = b.kinds[next];
-      if (kind == Kind::exchange && !s.waiting) {
-        g.exchanges++;
+      bool goes_on = kind == Kind::pause || kind == Kind::exchange;
+      if (goes_on && !s.waiting) {
+        g.exchanges += kind == Kind::exchange;
         state = next;
         continue;
       }
-      if (kind == Kind::exchange) s.waiting |= lanes;
+      if (goes_on) s.waiting |= lanes;
       if (kind == Kind::barrier) arrive(s, lanes, next);
     } else {
       for (u64 rest = lanes; rest; rest &= rest - 1) {
         u32 i = __builtin_ctzl(rest);
         Kind kind = b.kinds[s.state[i]];
-        if (kind == Kind::exchange) s.waiting |= 1ul << i;
+        if (kind == Kind::exchange || kind == Kind::pause) s.waiting |= 1ul << i;
         if (kind == Kind::barrier) arrive(s, 1ul << i, s.state[i]);
       }
     }
     if (!s.waiting) return;
     lanes = first_waiting(s, state);
-    g.exchanges++;
+    g.exchanges += b.kinds[state] == Kind::exchange;
   }
 }
 
