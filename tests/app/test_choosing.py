@@ -6,7 +6,7 @@ import pytest
 
 from kernelwright.app.choosing import Swarm, beside, choose, with_best
 from kernelwright.archive import Archive
-from kernelwright.errors import UnknownNameError, UsageError
+from kernelwright.errors import MissingError, UnknownNameError, UsageError
 from kernelwright.records import (
     Beside,
     Candidate,
@@ -21,7 +21,10 @@ from kernelwright.records import (
     Timing,
     Verdict,
 )
+from kernelwright.writers.inductor import InductorWriter
 from kernelwright.writers.models import VENDORS
+from kernelwright.writers.onnxruntime import OnnxRuntimeWriter
+from kernelwright.writers.openvino import OpenVinoWriter
 
 SERVER = "openai:http://127.0.0.1:9/v1#m"
 
@@ -58,6 +61,25 @@ def test_agents_people_and_folders(tmp_path: Path) -> None:
     names = ["agent", f"human:{tmp_path / 'mine'}", f"replay:{tmp_path / 'given'}"]
     assert chosen(names, Swarm(), tmp_path) == {"eager": None, "agent": None, "human": None, "replay": None}
     assert "human:FOLDER" in (chosen(["human"], Swarm(), tmp_path)["human"] or "")
+
+
+def test_baselines_are_those_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stock(names: list[str] | None, baselines: list[str] | None) -> tuple[list[str], set[str]]:
+        found = choose(names, Swarm(), "cpu", tmp_path / "a.sqlite", baselines)
+        return [item.name for item in found if item.baseline], {item.name for item in found if not item.baseline}
+
+    monkeypatch.setattr(OnnxRuntimeWriter, "missing", lambda self, target: None)
+    monkeypatch.setattr(InductorWriter, "missing", lambda self, target: None)
+    monkeypatch.setattr(OpenVinoWriter, "missing", lambda self, target: "openvino is not installed")
+    everybody = stock(None, None)
+    assert everybody[0] == ["eager", "inductor"], "the others take part only where they are named"
+    assert stock(None, ["inductor", "onnxruntime"]) == (["eager", "inductor", "onnxruntime"], everybody[1])
+    assert stock(["template"], ["onnxruntime"]) == (["eager", "onnxruntime"], {"template"})
+    assert stock(["template", "inductor"], None) == (["eager", "inductor"], {"template"})
+    with pytest.raises(UsageError, match="template is none"):
+        stock(None, ["template"])
+    with pytest.raises(MissingError, match="openvino is not installed"):
+        stock(None, ["openvino"])
 
 
 @pytest.mark.parametrize(

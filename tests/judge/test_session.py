@@ -298,17 +298,20 @@ class Recording:
         return Build("/nowhere", cached=True, seconds=0.0)
 
 
-def test_inductor_compiles_the_problem_only() -> None:
+@pytest.mark.parametrize("language", ["inductor", "onnx"])
+def test_what_runs_the_text_outside_is_given_the_problems_only(language: str) -> None:
     broker = Recording()
     top = "from kernelwright.targets.broker import broker\nfrom kernelwright.records import BuildRequest"
     body = """
 def __init__(self, width):
     super().__init__(width)
-    broker().build(BuildRequest("inductor", {text}))
+    broker().build(BuildRequest("{language}", {text}))
 """
-    with open_session(candidate(body.format(text=repr(SOURCE)), top=top), broker=broker) as session:
+    with open_session(candidate(body.format(language=language, text=repr(SOURCE)), top=top), broker=broker) as session:
         assert session.start().failure is None
-    with open_session(candidate(body.format(text=repr("import os")), top=top), broker=broker) as session:
+    with open_session(
+        candidate(body.format(language=language, text=repr("import os")), top=top), broker=broker
+    ) as session:
         failure = session.start().failure
         assert failure is not None and failure.status is Status.COMPILE_ERROR
     assert [request.source for request in broker.asked] == [SOURCE]

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.app.bench import finished
 from kernelwright.archive import Archive
 from kernelwright.problems import load
-from kernelwright.records import Brief, Outcome, Problem
+from kernelwright.records import Brief, Candidate, Outcome, Problem, SourceFile
 from kernelwright.search import conduct, settled
 from kernelwright.search.conduct import search
 from kernelwright.writers import Bench, Writer
@@ -60,6 +61,28 @@ def test_who_may_have_new_ideas_is_asked_again(problem: Problem) -> None:
     assert ask(problem, archive, Fickle()).run != ask(problem, archive, Fickle()).run
     known = ask(problem, archive, Steady())
     assert ask(problem, archive, Steady(), Fickle()).run != known.run
+
+
+class Stock(Steady):
+    """Another baseline: the reference again."""
+
+    name = "stock"
+    baseline = True
+
+    async def write(self, brief: Brief, bench: Bench) -> None:
+        text = "from reference import Model\n\n\nclass ModelNew(Model):\n    pass\n"
+        sources = (SourceFile("model.py", text), SourceFile("reference.py", brief.problem.source))
+        await bench.submit(Candidate(self.name, f"torch@{brief.target}", sources, baseline=True))
+
+
+def test_an_answer_beside_another_baseline_is_none(problem: Problem) -> None:
+    archive = Archive(None)
+    beside = ask(problem, archive, Steady(), Stock())
+    assert ask(problem, archive, Steady(), Stock()).run == beside.run
+    alone = ask(problem, archive, Steady())
+    assert alone.run != beside.run
+    assert finished(archive, problem, "null", [EagerWriter(), Steady()]) == alone
+    assert finished(archive, problem, "null", [EagerWriter(), Steady(), Stock()]) == beside
 
 
 @pytest.mark.parametrize("what", ["version", "judge", "environment", "cut"])

@@ -10,7 +10,7 @@ def test_targets_are_found_by_name() -> None:
     assert {"cpp@cpu", "metal@metal", "null@null", "torch@cpu", "torch@metal"} <= set(
         plugins.members("targets", "Target")
     )
-    assert {"cpp", "inductor", "metal"} <= set(plugins.members("targets.languages", "Language"))
+    assert {"cpp", "inductor", "metal", "onnx"} <= set(plugins.members("targets.languages", "Language"))
 
 
 @pytest.mark.parametrize("name", ["cpp@cpu", "null@null", "torch@cpu"])
@@ -30,4 +30,4 @@ def test_where_a_languages_kernels_run() -> None:
     import kernelwright.targets.languages.metal  # noqa: F401  # a package of this room, not to be shadowed by a name
 
     assert targets.devices_of("metal") == {"metal"} and targets.devices_of("cpp") == {"cpu"}
-    assert targets.devices_of("inductor") == frozenset()
+    assert targets.devices_of("inductor") == targets.devices_of("onnx") == frozenset()

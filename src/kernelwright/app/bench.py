@@ -33,6 +33,7 @@ def bench(
         str, typer.Option("--budget-per-problem", metavar="TIME", help='How long each may take: "60s", "5m".')
     ] = "60s",
     writers: options.Writers = None,
+    baselines: options.Baselines = None,
     attempts: options.Attempts = 8,
     scale: options.Scale = None,
     train_mode: options.TrainMode = False,
@@ -56,8 +57,9 @@ def bench(
     rest. Wins on degenerate problems are counted apart, with and without. --max-cost and --max-tokens are for the whole
     of a call; when they are spent, the writers without models go on.
 
-    The JSON: device, rows [problem, level, result, writer, speedup {eager, inductor, best_baseline}, labels, reason,
-    run], summaries [level, kind, problems, measured, geomean, median, returned, slower, failed, unsupported].
+    The JSON: device, rows [problem, level, result, writer, speedup {eager, inductor, onnxruntime, openvino,
+    best_baseline}, best_baseline, baselines, labels, reason, run], summaries [level, kind, problems, measured, geomean,
+    median, returned, slower, failed, unsupported].
     """
     from kernelwright.archive import open_archive
     from kernelwright.problems import load
@@ -70,7 +72,7 @@ def bench(
         refuse_unwritable(out)
     device, budget_s = choose_device(target), parse_budget(budget)
     swarm = choosing.Swarm(models, strategy, turns, max_cost, max_tokens)
-    chosen = choosing.choose(options.names(writers), swarm, device, archive)
+    chosen = choosing.choose(options.names(writers), swarm, device, archive, options.names(baselines))
     references = list_references(source, level, problems)
     rows: list[BenchRow] = []
     with open_archive(archive) as store:
@@ -127,12 +129,14 @@ def list_references(source: str, levels: str, numbers: str | None) -> tuple[str,
 
 
 def finished(store: "Archive", problem: Problem, device: str, writers: "Sequence[Writer]") -> Outcome | None:
-    """The newest finished run that asked these writers, however long it gave them."""
+    """The newest finished run that asked these writers beside the same baselines, however long it gave them."""
     from kernelwright.search import earlier
 
+    wanted = {writer.name for writer in writers}
     for outcome in earlier(problem, device, store):
         asked = {event.writer for event in store.events(outcome.run) if event.kind in _ASKED}
-        if asked.issuperset(writer.name for writer in writers):
+        stock = {entry.candidate.writer for entry in outcome.entries if entry.candidate.baseline}
+        if asked.issuperset(wanted) and stock <= wanted:
             return outcome
     return None
 

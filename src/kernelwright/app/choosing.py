@@ -12,9 +12,9 @@ from pathlib import Path
 
 from kernelwright.archive import Archive, open_archive
 from kernelwright.context import LANGUAGES, languages_of
-from kernelwright.errors import UsageError
+from kernelwright.errors import MissingError, UsageError
 from kernelwright.records import Beside, Call, Picture, Problem, Reference
-from kernelwright.search import choose_writers
+from kernelwright.search import choose_writers, everybody
 from kernelwright.writers import Writer
 from kernelwright.writers.agent import AgentWriter
 from kernelwright.writers.human import HumanWriter
@@ -38,14 +38,23 @@ class Swarm:
     """An earlier run that this one goes on with."""
 
 
-def choose(names: Sequence[str] | None, swarm: Swarm, device: str, archive: Path | None) -> tuple[Writer, ...]:
-    """The writers of these names; None for all that can run here, with a swarm where models are named."""
-    from kernelwright.plugins import members
+def choose(
+    names: Sequence[str] | None,
+    swarm: Swarm,
+    device: str,
+    archive: Path | None,
+    baselines: Sequence[str] | None = None,
+) -> tuple[Writer, ...]:
+    """The writers of these names; None for all that can run here, with a swarm where models are named.
+
+    `baselines`: the stock tools beside them, and no others; None leaves those among the names. Raises UsageError and
+    MissingError.
+    """
     from kernelwright.search.select import STRATEGIES
 
     if swarm.strategy not in STRATEGIES:
         raise UsageError(f"--strategy is one of {', '.join(STRATEGIES)}, and {swarm.strategy!r} is none of them")
-    wanted = list(members("writers", "Writer")) if names is None else list(names)
+    wanted = everybody() if names is None else list(names)
     if swarm.models is not None and "swarm" not in wanted:
         wanted.append("swarm")
     with open_archive(archive) as store:
@@ -56,7 +65,22 @@ def choose(names: Sequence[str] | None, swarm: Swarm, device: str, archive: Path
         if swarm.resume:
             # What was judged comes back with its verdicts, so that the best of both runs wins.
             made.append(_replay(swarm.resume, store, device))
-    return choose_writers(made)
+    chosen = choose_writers(made)
+    if baselines is None:
+        return chosen
+    return choose_writers([writer for writer in chosen if not writer.baseline] + _stock(baselines, device))
+
+
+def _stock(names: Sequence[str], device: str) -> list[Writer]:
+    """The baselines of these names. Raises UsageError, and MissingError rather than leave one out unasked."""
+    found = choose_writers(names)
+    for writer in found:
+        if not writer.baseline:
+            raise UsageError(f"--baselines takes stock tools, and {writer.name} is none: name it in --writers")
+        why = writer.missing(device)
+        if why:
+            raise MissingError(why)
+    return list(found)
 
 
 def _made(name: str, swarm: Swarm, device: str, archive: Path | None, store: Archive, named: bool) -> str | Writer:

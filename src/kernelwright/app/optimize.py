@@ -37,6 +37,7 @@ def optimize(
     target: options.Device = "auto",
     budget: options.Budget = "3m",
     writers: options.Writers = None,
+    baselines: options.Baselines = None,
     attempts: options.Attempts = 8,
     scale: options.Scale = None,
     train_mode: options.TrainMode = False,
@@ -77,8 +78,8 @@ def optimize(
     large for this machine is UNSUPPORTED and exit code 1.
 
     The JSON: problem, target, device, candidates [writer, status, stage, median_us, speedup, findings], best {writer,
-    status, confirmed, median_us, speedup {eager, inductor, best_baseline}, interval}, reason, artifact, report. With
-    --misses a list of these.
+    status, confirmed, median_us, speedup {eager, inductor, onnxruntime, openvino, best_baseline}, interval}, reason,
+    artifact, report. With --misses a list of these.
     """
     from kernelwright.archive import open_archive
     from kernelwright.problems import load
@@ -92,7 +93,7 @@ def optimize(
     refuse_folder(out)
     device, budget_s = choose_device(target), parse_budget(budget)
     swarm = choosing.Swarm(models, strategy, turns, max_cost, max_tokens, resume)
-    chosen = choosing.choose(options.names(writers), swarm, device, archive)
+    chosen = choosing.choose(options.names(writers), swarm, device, archive, options.names(baselines))
     judging = executor_named(executor)
     beside = choosing.beside(references or (), profiles or (), profile_images or ())
 

@@ -28,6 +28,16 @@ Writers = Annotated[
         show_default=False,
     ),
 ]
+Baselines = Annotated[
+    str | None,
+    typer.Option(
+        "--baselines",
+        metavar="NAMES",
+        help="Stock tools that candidates are timed beside, by commas; onnxruntime and openvino take part only so. "
+        "eager is always among them, and inductor by default.",
+        show_default=False,
+    ),
+]
 Attempts = Annotated[int, typer.Option("--attempts", min=1, help="How many candidates each writer may submit.")]
 Models = Annotated[
     str | None,

@@ -11,9 +11,12 @@ from kernelwright.targets import Broker, devices_of
 
 _MOST_BUILDS = 64
 
+_OUTSIDE = {"inductor": "Inductor compiles", "onnx": "the ONNX exporter takes"}
+"""Languages whose broker runs the text itself, outside the sandbox."""
+
 
 class Requests:
-    """Answers one child, whose candidate is for `device`. `broker` serves builds, those in the language "inductor" only
+    """Answers one child, whose candidate is for `device`. `broker` serves builds, those in a language of _OUTSIDE only
     for the problem's own source, and those of another device's language never."""
 
     def __init__(self, problem: Problem, broker: Broker, device: str) -> None:
@@ -53,8 +56,9 @@ class Requests:
                 f"kernels in {request.language} run on {' and '.join(sorted(devices))}, and this candidate is for "
                 f"{self._device}"
             )
-        if request.language == "inductor" and not self._asks_for_the_problem(request):
-            raise CompileError("Inductor compiles the problem itself and nothing else: it runs that text outside")
+        who = _OUTSIDE.get(request.language)
+        if who and not self._asks_for_the_problem(request):
+            raise CompileError(f"{who} the problem itself and nothing else: it runs that text outside")
         return request
 
     def _asks_for_the_problem(self, request: BuildRequest) -> bool:

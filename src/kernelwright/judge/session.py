@@ -80,8 +80,8 @@ class Session:
     """A sandboxed child process. See the top of this file.
 
     `weights` are the reference's (name -> tensor of its state_dict); `broker` serves the builds the candidate asks
-    for, those in the language "inductor" only for the problem's own source. Raises SandboxError from `start` where no
-    sandbox can be had; nothing else.
+    for, those that run their text outside only for the problem's own source (requests.py). Raises SandboxError from
+    `start` where no sandbox can be had; nothing else.
     """
 
     def __init__(

@@ -95,7 +95,7 @@ def search(
 ) -> Outcome:
     """Looks for candidates that beat the baselines on `device` and returns everything that was found.
 
-    `writers` are names or members of their own; None asks all that can run here. Without an archive nothing is kept.
+    `writers` are names or members of their own; None asks `everybody` who can here. Without an archive nothing is kept.
     `executor`: where candidates are judged; None: on this machine. What was searched to the end before, with writers
     who would propose the same, is answered from the archive, unless `again`.
     Ctrl-C ends the writers, and the best so far is still confirmed; a second one ends at once. Raises UsageError.
@@ -139,10 +139,16 @@ def _open_and_conduct(
         return conduct(plan, court, archive, watch, stop)
 
 
+def everybody() -> list[str]:
+    """The writers that are asked where none is named."""
+    found = members("writers", "Writer").items()
+    return [name for name, kind in found if not getattr(kind, "named_only", False)]
+
+
 def choose_writers(names: Sequence[str | Writer] | None) -> tuple[Writer, ...]:
     """Writers by name, the reference first and other baselines before the rest. Raises UnknownNameError."""
     if names is None:
-        names = list(members("writers", "Writer"))
+        names = everybody()
     chosen: dict[str, Writer] = {}
     with contextlib.suppress(UnknownNameError):
         chosen[REFERENCE] = find("writers", "Writer", REFERENCE)()

@@ -11,14 +11,18 @@ from kernelwright.writers import Writer
 
 
 def settled(problem: Problem, device: str, writers: Sequence[Writer], archive: Archive) -> Outcome | None:
-    """The newest run in which all of `writers` that can run here proposed all they had, if they would not propose
-    anything else today."""
+    """The newest run in which all of `writers` that can run here proposed all they had, beside no other baselines, if
+    they would not propose anything else today."""
     able = {writer for writer in writers if writer.missing(device) is None}
     if not able or not all(getattr(writer, "repeats", False) for writer in able):
         return None
     names = {writer.name for writer in able} | ({RegionsWriter.name} if too_large(problem) else set())
     found = earlier(problem, device, archive)
-    return next((outcome for outcome in found if outcome.version == __version__ and names <= set(outcome.done)), None)
+    for outcome in found:
+        stock = {entry.candidate.writer for entry in outcome.entries if entry.candidate.baseline}
+        if outcome.version == __version__ and stock <= names <= set(outcome.done):
+            return outcome
+    return None
 
 
 def earlier(problem: Problem, device: str, archive: Archive) -> Iterator[Outcome]:

@@ -1,26 +1,33 @@
 """Compiles a reference ahead of time by TorchInductor, as a process of its own: `python -m kernelwright.targets.ahead`.
 
 It runs the user's own text, and no candidate's. It reads an order as JSON from its standard input and leaves
-`model.so` and `model.json` in the order's folder. An error is the last line of its standard error.
+`model.so` and `model.json` in the order's folder. An error is the last line of its standard error. What it shares with
+`exporting`, which does the same for ONNX, stands here too: `run` in the process that asks, `serve` and `capture` in the
+one that is asked.
 """
 
+import contextlib
 import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kernelwright.errors import KernelwrightError
-from kernelwright.records import Numerics, Problem, Range, Signature, decode, flatten, unflatten
+from kernelwright.errors import CompileError, KernelwrightError
+from kernelwright.records import Numerics, Problem, Range, Signature, decode, encode, flatten, unflatten
+from kernelwright.targets import groups
 
 PREFIX = "model."
 """Of the names that weights have in the library."""
 LIBRARY, RECORD = "model.so", "model.json"
+LIMIT_S = 600
 
 MODES = ("default", "max-autotune", "freezing")
 _TOLERANCE = 1e-3
@@ -52,12 +59,61 @@ class Compiled:
     """Digest of the weights it was compiled with, where it follows no others."""
 
 
+@dataclass(frozen=True)
+class Captured:
+    """A reference as one graph from tensor leaves to tensor leaves."""
+
+    model: Any
+    """The live module."""
+    program: Any
+    """torch.export's ExportedProgram of it, without gradients and in the problem's autocast."""
+    leaves: tuple[Any, ...]
+    """Of the example call."""
+    output: str
+    """As in Compiled."""
+
+
+def run(module: str, order: Order, failure: str, environment: Mapping[str, str]) -> None:
+    """Has the process `python -m module` carry out the order. Raises CompileError, which begins with `failure`."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", module],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env={**os.environ, **environment},
+        start_new_session=True,
+    )
+    try:
+        groups.started(child.pid)
+        _, log = child.communicate(json.dumps(encode(order)), timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        raise CompileError(f"{failure} in {LIMIT_S} s") from None
+    finally:
+        if child.poll() is None:  # out of time, or interrupted: the compilers it started go with it
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+    if child.returncode:
+        lines = log.strip().splitlines() or [f"the process ended with code {child.returncode}"]
+        raise CompileError(f"{failure}: {lines[-1].removeprefix('error: ')}", log[-4000:])
+
+
 def main() -> int:
-    """Exit code 0: done; 1: the reason is the last line of standard error."""
+    """See `serve`."""
+    return serve(compile_reference)
+
+
+def serve(carry_out: Callable[[Order], Any]) -> int:
+    """Carries out the order on standard input and records what `carry_out` says of it, a dataclass.
+
+    Exit code 0: done; 1: the reason is the last line of standard error.
+    """
     order = decode(Order, json.load(sys.stdin))
     threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
     try:
-        compiled = compile_reference(order)
+        compiled = carry_out(order)
     except KernelwrightError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -78,6 +134,20 @@ def _end_with(parent: int) -> None:
 
 def compile_reference(order: Order) -> Compiled:
     """Compiles the reference of `order` into its folder."""
+    with capture(order) as captured:
+        from torch._inductor import aot_compile  # two seconds, which a text that fails need not wait for
+
+        work = Path(order.folder) / "work"
+        options = {**_options(order.mode), "aot_inductor.output_path": str(work / LIBRARY)}
+        built = aot_compile(captured.program.module(), captured.leaves, options=options)
+        shutil.move(str(built), Path(order.folder) / LIBRARY)
+        shutil.rmtree(work, ignore_errors=True)
+    return _examined(order, captured.model, captured.output)
+
+
+@contextlib.contextmanager
+def capture(order: Order) -> Iterator[Captured]:
+    """The reference of `order` as a graph; inside, gradients and autocast are as its user has them."""
     import torch
 
     from kernelwright.graph import build_reference, example_arguments
@@ -88,8 +158,6 @@ def compile_reference(order: Order) -> Compiled:
     )
     model = build_reference(problem)
     args, kwargs = example_arguments(problem)
-    from torch._inductor import aot_compile  # two seconds, which a text that fails need not wait for
-
     leaves, arguments = flatten({"args": [*args], "kwargs": kwargs}, _is_tensor)
     output: list[str] = []
     flat = _flat(model, arguments, output)
@@ -97,12 +165,28 @@ def compile_reference(order: Order) -> Compiled:
     context = torch.autocast("cpu", dtype=getattr(torch, autocast or "bfloat16"), enabled=autocast is not None)
     with torch.no_grad(), context:
         program = torch.export.export(flat, tuple(leaves), dynamic_shapes=_dynamic(problem.signature))
-        work = Path(order.folder) / "work"
-        options = {**_options(order.mode), "aot_inductor.output_path": str(work / LIBRARY)}
-        built = aot_compile(program.module(), tuple(leaves), options=options)
-        shutil.move(str(built), Path(order.folder) / LIBRARY)
-        shutil.rmtree(work, ignore_errors=True)
-    return _examined(order, model, output[-1])
+        yield Captured(model, program, tuple(leaves), output[-1])
+
+
+def calling(run: Callable[[Any], Any], signature: Signature, output: str) -> Callable[..., Any]:
+    """The reference's own call, made of `run`, which goes from a sequence of tensor leaves to one of results."""
+    # The usual call, tensors by position and one result, must not pay for the general one.
+    count = signature.arguments.count('"tensor"')
+    plain = signature.arguments == flatten({"args": [*range(count)], "kwargs": {}}, _is_int)[1]
+    single = json.loads(output or "null") == {"tensor": 0}
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if plain and not kwargs:
+            results = run(args)
+        else:
+            results = run(flatten({"args": [*args], "kwargs": kwargs}, _is_tensor)[0])
+        return results[0] if single else unflatten(output, results)
+
+    return call
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int)
 
 
 def _is_tensor(value: Any) -> bool:

@@ -65,7 +65,8 @@ class Writer(Protocol):
     """Proposes candidates for a problem. One file of this room, found by its `name`.
 
     It may say more of itself: `repeats` (True: it proposes the same again for the same brief, so that asking it once is
-    enough) and `attempts` (how many candidates it submits, where it speaks for many).
+    enough), `attempts` (how many candidates it submits, where it speaks for many) and `named_only` (True: it is asked
+    where it is named, and not where everybody is).
     """
 
     name: str

@@ -4,12 +4,10 @@ Inductor itself cannot run where candidates are judged (it starts compilers), so
 user's own text and the candidate loads the result.
 """
 
-import contextlib
 import hashlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import sysconfig
@@ -27,17 +25,12 @@ from kernelwright.records import (
     TensorSpec,
     decode,
     digest_bytes,
-    encode,
-    flatten,
-    unflatten,
 )
-from kernelwright.targets import ahead, groups
+from kernelwright.targets import ahead
 from kernelwright.toolchain.features import features
 
 if TYPE_CHECKING:
     import torch
-
-LIMIT_S = 600
 
 
 class InductorLanguage:
@@ -87,7 +80,9 @@ class InductorLanguage:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise CompileError(f"Inductor was asked for without a proper signature: {error}") from None
-        _run(json.dumps(encode(order)))
+        # Its caches are shared: a precompiled header alone saves ten seconds.
+        shared = {"TORCHINDUCTOR_CACHE_DIR": str(home() / "inductor")}
+        ahead.run(ahead.__name__, order, "Inductor could not compile the reference", shared)
         return folder / ahead.LIBRARY
 
     def load(self, path: Path, request: BuildRequest) -> "InductorLibrary":
@@ -100,12 +95,7 @@ class InductorLibrary:
 
     def __init__(self, path: Path, compiled: ahead.Compiled, signature: Signature) -> None:
         self.path, self.compiled = path, compiled
-        arguments = signature.arguments
-        self._specs = signature.tensors
-        # The usual call, tensors by position and one result, must not pay for the general one.
-        count = arguments.count('"tensor"')
-        self._plain_call = arguments == flatten({"args": [*range(count)], "kwargs": {}}, _is_int)[1]
-        self._single = json.loads(compiled.output or "null") == {"tensor": 0}
+        self._signature = signature
 
     @property
     def follows_weights(self) -> bool:
@@ -118,17 +108,9 @@ class InductorLibrary:
         Raises LaunchError where the weights are folded and the module's are not those.
         """
         run, weights = self._runner(module)
-        plain, single, output = self._plain_call, self._single, self.compiled.output
         if self.compiled.weights and self.compiled.weights != weights_digest(module):
             raise LaunchError("Inductor has folded the weights it was compiled with; it cannot follow other weights")
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if plain and not kwargs:
-                results = run(args)
-            else:
-                results = run(flatten({"args": [*args], "kwargs": kwargs}, _is_tensor)[0])
-            return results[0] if single else unflatten(output, results)
-
+        call = ahead.calling(run, self._signature, self.compiled.output)
         call.weights = weights  # type: ignore[attr-defined]  # the library does not keep them alive
         return call
 
@@ -151,7 +133,7 @@ class InductorLibrary:
         given = {name: state[origin].detach() for name, origin in wanted.items() if origin in state}
         if given:
             runner.update_constant_buffer(given, False, False, True)
-        specs = self._specs
+        specs = self._signature.tensors
 
         def run(leaves: "Sequence[torch.Tensor]") -> "list[torch.Tensor]":
             # The library looks at addresses alone: another layout would be read as if it were the compiled one.
@@ -190,45 +172,5 @@ def _named(module: "torch.nn.Module") -> "dict[str, torch.Tensor]":
     }
 
 
-def _is_tensor(value: Any) -> bool:
-    import torch
-
-    return isinstance(value, torch.Tensor)
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int)
-
-
 def _compiler() -> str | None:
     return shutil.which(os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++"))
-
-
-def _run(order: str) -> None:
-    """Runs the compiling process. Its caches are shared: a precompiled header alone saves ten seconds."""
-    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(home() / "inductor")}
-    child = subprocess.Popen(
-        [sys.executable, "-m", ahead.__name__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        env=environment,
-        start_new_session=True,
-    )
-    try:
-        groups.started(child.pid)
-        _, log = child.communicate(order, timeout=LIMIT_S)
-    except subprocess.TimeoutExpired:
-        raise CompileError(f"Inductor took more than {LIMIT_S} s") from None
-    finally:
-        if child.poll() is None:  # out of time, or interrupted: the compilers it started go with it
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-    if child.returncode:
-        lines = log.strip().splitlines() or [f"the process ended with code {child.returncode}"]
-        raise CompileError(
-            f"Inductor could not compile the reference: {lines[-1].removeprefix('error: ')}", log[-4000:]
-        )
