@@ -63,6 +63,8 @@ def test_the_numbers_are_those_of_the_verdict(outcome: Outcome) -> None:
     assert best["speedup"] == {
         "eager": verdict.speedup("eager").speedup,
         "inductor": verdict.speedup("inductor").speedup,
+        "onnxruntime": None,
+        "openvino": None,
         "best_baseline": verdict.best_baseline.speedup,
     }
     assert best["interval"] == [verdict.best_baseline.low, verdict.best_baseline.high]

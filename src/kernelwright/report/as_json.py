@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.records import Comparison, Entry, Finding, Outcome, Verdict, strict
-from kernelwright.report.wording import labels, ranked
+from kernelwright.report.wording import BASELINES, labels, ranked
 
 
 def outcome_json(outcome: Outcome, artifact: Path | None = None, report: Path | None = None) -> dict[str, Any]:
@@ -97,11 +97,7 @@ def _best(entry: Entry) -> dict[str, Any]:
 
 
 def _speedup(verdict: Verdict) -> dict[str, float | None]:
-    compared = {
-        "eager": verdict.speedup("eager"),
-        "inductor": verdict.speedup("inductor"),
-        "best_baseline": verdict.best_baseline,
-    }
+    compared = {**{name: verdict.speedup(name) for name in BASELINES}, "best_baseline": verdict.best_baseline}
     return {name: None if item is None else item.speedup for name, item in compared.items()}
 
 

@@ -8,13 +8,13 @@ which nothing passed. So every summary is given with the first two and without, 
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.records import Entry, Environment, Outcome, Status
-from kernelwright.report.wording import labels
+from kernelwright.report.wording import BASELINES, labels
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -54,11 +54,29 @@ class BenchRow:
     run: str = ""
     reason: str = ""
     """Why there is no winner; empty where there is one."""
+    over_onnxruntime: float | None = None
+    over_openvino: float | None = None
+    best_baseline: str = ""
+    """Title of the fastest baseline, which `over_best` is over; empty where that is None."""
+    baselines: tuple["BenchBaseline", ...] = ()
+    """All that were judged."""
 
     @property
     def apart(self) -> bool:
         """Whether a speedup here says nothing of kernels: an exact shortcut or a degenerate problem."""
         return any(label in _APART for label in self.labels)
+
+
+@dataclass(frozen=True)
+class BenchBaseline:
+    """A stock tool on a problem of a suite."""
+
+    title: str
+    status: Status
+    median_us: float | None
+    """Beside the row's candidate; its own where there is none, or where it was ready only later."""
+    reason: str = ""
+    """Why it has no time, or could not have won."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +91,8 @@ class Summary:
     """Rows with a speedup over the best baseline; the three figures are theirs."""
     geomean_over_eager: float | None
     geomean_over_inductor: float | None
+    geomean_over_onnxruntime: float | None
+    geomean_over_openvino: float | None
     geomean_over_best: float | None
     median_over_best: float | None
     returned_over_best: float | None
@@ -87,29 +107,46 @@ def bench_row(outcome: Outcome, problem: str, level: str) -> BenchRow:
     """The row of a finished search."""
     entry = outcome.best or _fastest_passed(outcome)
     judged = [item.verdict.status for item in outcome.entries]
+    bare = BenchRow(
+        problem,
+        level,
+        Result.ORIGINAL,
+        run=outcome.run,
+        reason="" if outcome.best else outcome.reason,
+        baselines=_baselines(outcome, entry),
+    )
     if entry is None:
         if judged and all(item.candidate.baseline for item in outcome.entries) and any(map(_timed, outcome.entries)):
-            return BenchRow(problem, level, Result.ORIGINAL, run=outcome.run, reason=outcome.reason)  # none proposed
+            return bare  # none proposed
         unsupported = bool(judged) and all(status is Status.UNSUPPORTED for status in judged)
-        result = Result.UNSUPPORTED if unsupported else Result.FAILED
-        return BenchRow(problem, level, result, run=outcome.run, reason=outcome.reason)
+        return replace(bare, result=Result.UNSUPPORTED if unsupported else Result.FAILED)
     best = entry.verdict.best_baseline
     # A claim to be faster that was not confirmed enters no table; one to be slower counts against us as it is.
     if outcome.best is None and (best is None or best.speedup > 1):
-        return BenchRow(problem, level, Result.ORIGINAL, run=outcome.run, reason=outcome.reason)
-    eager, inductor = entry.verdict.speedup("eager"), entry.verdict.speedup("inductor")
-    return BenchRow(
-        problem,
-        level,
-        Result.FASTER if outcome.best else Result.ORIGINAL,
-        entry.candidate.title,
-        eager.speedup if eager else None,
-        inductor.speedup if inductor else None,
-        best.speedup if best else None,
-        labels(entry.verdict),
-        outcome.run,
-        "" if outcome.best else outcome.reason,
+        return bare
+    over = {name: compared.speedup for name in BASELINES if (compared := entry.verdict.speedup(name))}
+    return replace(
+        bare,
+        result=Result.FASTER if outcome.best else Result.ORIGINAL,
+        writer=entry.candidate.title,
+        over_eager=over.get("eager"),
+        over_inductor=over.get("inductor"),
+        over_onnxruntime=over.get("onnxruntime"),
+        over_openvino=over.get("openvino"),
+        over_best=best.speedup if best else None,
+        best_baseline=best.baseline if best else "",
+        labels=labels(entry.verdict),
     )
+
+
+def _baselines(outcome: Outcome, shown: Entry | None) -> tuple[BenchBaseline, ...]:
+    beside = {item.candidate: item.timing for item in shown.verdict.comparisons} if shown else {}
+    found = []
+    for candidate, verdict in ((item.candidate, item.verdict) for item in outcome.entries if item.candidate.baseline):
+        timing = beside.get(candidate.digest) or verdict.timing
+        median_us = timing.median_us if timing else None
+        found.append(BenchBaseline(candidate.title, verdict.status, median_us, verdict.reason))
+    return tuple(found)
 
 
 def _timed(entry: Entry) -> bool:
@@ -143,8 +180,20 @@ def bench_json(rows: Sequence[BenchRow], environment: Environment | None = None)
                 "speedup": {
                     "eager": row.over_eager,
                     "inductor": row.over_inductor,
+                    "onnxruntime": row.over_onnxruntime,
+                    "openvino": row.over_openvino,
                     "best_baseline": row.over_best,
                 },
+                "best_baseline": row.best_baseline or None,
+                "baselines": [
+                    {
+                        "baseline": item.title,
+                        "status": item.status.value,
+                        "median_us": item.median_us,
+                        "reason": item.reason,
+                    }
+                    for item in row.baselines
+                ],
                 "labels": list(row.labels),
                 "reason": row.reason,
                 "run": row.run,
@@ -160,6 +209,8 @@ def bench_json(rows: Sequence[BenchRow], environment: Environment | None = None)
                 "geomean": {
                     "eager": item.geomean_over_eager,
                     "inductor": item.geomean_over_inductor,
+                    "onnxruntime": item.geomean_over_onnxruntime,
+                    "openvino": item.geomean_over_openvino,
                     "best_baseline": item.geomean_over_best,
                 },
                 "median": item.median_over_best,
@@ -238,6 +289,8 @@ def _summary(level: str, kind: str, rows: Sequence[BenchRow]) -> Summary:
         measured=len(best),
         geomean_over_eager=_geomean(row.over_eager for row in rows),
         geomean_over_inductor=_geomean(row.over_inductor for row in rows),
+        geomean_over_onnxruntime=_geomean(row.over_onnxruntime for row in rows),
+        geomean_over_openvino=_geomean(row.over_openvino for row in rows),
         geomean_over_best=_geomean(best),
         median_over_best=statistics.median(best) if best else None,
         returned_over_best=_geomean(returned),

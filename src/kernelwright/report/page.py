@@ -106,9 +106,7 @@ def write_html(outcome: Outcome, path: Path) -> Path:
         environment=next((entry.verdict.environment for entry in wording.ranked(outcome)), None),
         judge=next((entry.verdict.judge for entry in outcome.entries), ""),
         pays_back=wording.pays_back_after(outcome),
-        unmeasured=tuple(
-            (writer, why) for writer, why in outcome.skipped if writer.split()[0] in ("eager", "inductor")
-        ),
+        unmeasured=tuple((writer, why) for writer, why in outcome.skipped if writer.split()[0] in wording.BASELINES),
         shapes=_shapes(outcome),
         machine=machine,
     )

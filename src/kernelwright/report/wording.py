@@ -85,6 +85,10 @@ def standing(verdict: Verdict) -> str:
     return "confirmed" if verdict.stage is Stage.CONFIRM else "passed"
 
 
+BASELINES = ("eager", "inductor", "onnxruntime", "openvino")
+"""The stock tools that documents name one by one. The best baseline is the fastest of whatever was timed."""
+
+
 def over_eager(entry: Entry) -> Comparison | None:
     """The candidate beside eager."""
     return entry.verdict.speedup("eager")
