@@ -40,6 +40,7 @@ def _onnxruntime(graph: bytes, threads: int) -> "Run":
     elements = {getattr(torch, name): number for name, number in _ELEMENTS.items()}
     inputs = [item.name for item in session.get_inputs()]
     outputs = [item.name for item in session.get_outputs()]
+    flags = [place for place, item in enumerate(session.get_outputs()) if item.type == "tensor(bool)"]
 
     def run(leaves: "Sequence[Tensor]") -> "list[Tensor]":
         held = [leaf.contiguous() for leaf in leaves]
@@ -48,7 +49,10 @@ def _onnxruntime(graph: bytes, threads: int) -> "Run":
         for name in outputs:
             binding.bind_output(name, cpu)  # it allocates, from memory that it has kept since the last call
         inner.run_with_iobinding(binding, None)
-        return [from_dlpack(value.to_dlpack()) for value in binding.get_outputs()]
+        results = [from_dlpack(value.to_dlpack()) for value in binding.get_outputs()]
+        for place in flags:  # versions before 1.26 or so hand them out as bytes
+            results[place] = results[place].view(torch.bool)
+        return results
 
     return run
 
