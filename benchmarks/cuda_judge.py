@@ -363,8 +363,8 @@ def _pairs(bench: Bench, court: Court, kinds: list[tuple[str, int]], pairs: int)
             ratios.append(ratio(one.timing.samples_us, two.timing.samples_us))
         if other is not None:
             other.close()
-        floors = noise_floor(ratios) if ratios else None
-        floor = floors if sign == 0 else bench.found.get("same", {}).get("same", {}).get("floor") or 0.01
+        own = noise_floor(ratios) if ratios else 0.01
+        floor = own if sign == 0 else bench.found.get("same", {}).get("same", {}).get("floor") or 0.01
         found[name] = {
             "pairs": len(ratios),
             "left_out": left_out,

@@ -136,7 +136,7 @@ def first_calls(module: str) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--sizes", default="943,1e4,1e5,1e6,1e7")
     parser.add_argument("--seconds", type=float, default=4.0, help="for each size")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)

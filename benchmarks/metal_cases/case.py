@@ -25,7 +25,7 @@ class Case:
     groups: tuple[int, ...] | None = None
     threads: tuple[int, ...] | None = None
     tolerance: float = 1e-5
-    constants: Mapping[int | str, Any] = field(default_factory=dict)
+    constants: Mapping[int, Any] = field(default_factory=dict)
     group_memory: Mapping[int, int] = field(default_factory=dict)
 
     @property
@@ -45,9 +45,8 @@ def packed(layout: str, *values: Any) -> np.ndarray:
 
 def blank(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     """An output that nobody has written: NaN, or the largest negative integer."""
-    made = np.empty(shape, dtype)
-    made.fill(np.nan if made.dtype.kind == "f" else np.iinfo(made.dtype).max)
-    return made
+    kind = np.dtype(dtype)
+    return np.full(shape, np.nan if kind.kind == "f" else np.iinfo(kind.name).max, kind)
 
 
 def i32(*values: int) -> np.ndarray:

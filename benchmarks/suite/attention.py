@@ -14,6 +14,8 @@ HEADS = 4
 class Model(nn.Module):
     """x: (batch, sequence, embed)"""
 
+    visible: torch.Tensor
+
     def __init__(self, embed: int, heads: int, sequence: int) -> None:
         super().__init__()
         self.heads = heads

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from kernelwright.errors import UsageError
 
 Value: TypeAlias = bool | int | float | Sequence[bool] | Sequence[int] | Sequence[float]
-Constants: TypeAlias = Mapping[int | str, Value]
+Constants: TypeAlias = Mapping[int, Value] | Mapping[str, Value] | Mapping[int | str, Value]
 """Values by the number in [[function_constant(n)]] or by name; a vector is a sequence."""
 
 
