@@ -349,7 +349,7 @@ def _pairs(bench: Bench, court: Court, kinds: list[tuple[str, int]], pairs: int)
     base.close()
     base = session(steps, "base ")
     for name, sign in kinds:
-        ratios, floors, began, left_out = [], [], time.monotonic(), 0
+        ratios, began, left_out = [], time.monotonic(), 0
         other = None
         for pair in range(pairs):
             if bench.left_s < 15:
