@@ -478,13 +478,13 @@ class Session:
 
     def _timed(self, wire: Wire, go: bytes, limit_s: float) -> "_Step":
         """From the go until the child is done and stopped: it computes nothing that the clock does not see."""
-        waited, own = wire.waited_ns(), time.process_time_ns()
+        queued, own = wire.queued(), time.process_time_ns()
         began = time.perf_counter_ns()
         wire.go(go)
         message = wire.await_done(limit_s, self._requests.serve)
         wire.stop()
         ended = time.perf_counter_ns()
-        own, waited = time.process_time_ns() - own, wire.waited_ns() - waited
+        own, waited = time.process_time_ns() - own, wire.waited_ns(queued, wire.queued())
         return _Step((ended - began) / 1000, waited / 1000, own / 1000, message)
 
     def _ready(self, calls: "Batch", expected: Expected, slots: int, ahead_bytes: int = 0) -> Series | Failure:

@@ -25,11 +25,18 @@ _FLOOD_BYTES = 16 << 20
 """A child that prints more is ended."""
 _THREADS = 64
 """Of so many of a child's threads it is known how long they waited."""
+_OWN = "own"
+_WOKEN_NS = 100_000
+"""A thread beside the first that ran for less between a go and the next stop was only woken."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 Serve = Callable[[dict[str, Any]], bytes | None]
 """Answers a request of the child; None for a message that is no request."""
+
+
+Queued = dict[str, tuple[int, int]]
+"""By thread: ns it has run and stood in line for a processor so far."""
 
 
 class Lost(Exception):
@@ -141,10 +148,11 @@ class Wire:
                 pass
         return self.peak
 
-    def waited_ns(self) -> int:
-        """How long its threads, and this one, have stood in line for a processor so far; 0 where not known."""
+    def queued(self) -> Queued:
+        """How long its threads, and this one, have run and stood in line for a processor so far; of none where that is
+        not known."""
         if sys.platform != "linux":
-            return 0
+            return {}
         task = f"/proc/{self.pid}/task"
         try:
             links = os.stat(task).st_nlink
@@ -155,13 +163,24 @@ class Wire:
                 for thread in self._schedstats.keys() ^ set(threads):
                     self._schedstats[thread] = os.open(f"{task}/{thread}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            return 0
+            return {}
         if threading.get_native_id() != self._user:
             self._user = threading.get_native_id()
             if self._own >= 0:
                 os.close(self._own)
             self._own = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
-        return _waited(self._own) + sum(map(_waited, self._schedstats.values()))
+        return {_OWN: _schedule(self._own)} | {name: _schedule(held) for name, held in self._schedstats.items()}
+
+    def waited_ns(self, before: Queued, after: Queued) -> int:
+        """How long its threads that had work to do, and this one, stood in line between two moments. One that only
+        slept has none: going on from a stop wakes it too, and it may lie in line behind the one that works, whom that
+        does not hold up."""
+        total = 0
+        for name, (ran, waited) in after.items():
+            ran_before, waited_before = before.get(name, (0, 0))
+            if name in (_OWN, str(self.pid)) or ran - ran_before >= _WOKEN_NS:
+                total += max(0, waited - waited_before)
+        return total
 
     # Messages
 
@@ -340,11 +359,12 @@ def _pidfd(pid: int) -> int | None:
         return None
 
 
-def _waited(schedstat: int) -> int:
+def _schedule(schedstat: int) -> tuple[int, int]:
     try:
-        return int(os.pread(schedstat, 100, 0).split()[1])
-    except (OSError, IndexError):  # the thread has ended
-        return 0
+        ran, waited, _ = os.pread(schedstat, 100, 0).split()
+        return int(ran), int(waited)
+    except (OSError, ValueError):  # the thread has ended
+        return 0, 0
 
 
 def _ended(status: int | None) -> str:
