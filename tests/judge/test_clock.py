@@ -366,6 +366,25 @@ def test_a_result_that_the_next_call_overwrites_is_kept_of_slow_calls_too() -> N
     assert len(turns[0].kept) == 2 and len(turns[1].kept) == 3 and len(wrong) == 1
 
 
+def test_what_is_known_of_a_baseline_is_not_measured_again() -> None:
+    beside = Scripted(50, baseline=True)
+    first, _ = time_turns([beside, Scripted(40)], Inputs(), EXPECTED, rounds=6)
+    sizes, beside.sizes = beside.sizes, []
+    _, again = time_turns([beside, Scripted(40)], Inputs(), EXPECTED, rounds=6, known=(first.known, None))
+    assert again.timing is not None and again.timing.median_us == pytest.approx(40, rel=0.05)
+    assert sizes.count(0) >= 5 and beside.sizes.count(0) == beside.sizes.count(1) == 1, "of each kind one is measured"
+    assert len(beside.sizes) < len(sizes)
+
+
+def test_what_is_known_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    beside = Scripted(50, baseline=True)
+    first, _ = time_turns([beside, Scripted(40)], Inputs(), EXPECTED, rounds=6)
+    monkeypatch.setattr(clock, "_REMEMBERED_S", 0.0)
+    beside.sizes = []
+    time_turns([beside, Scripted(40)], Inputs(), EXPECTED, rounds=6, known=(first.known, None))
+    assert beside.sizes.count(0) == 5
+
+
 SPIN = """
 import time
 from torch import nn

@@ -10,7 +10,7 @@ import torch
 
 from kernelwright.judge import neighbours, physics
 from kernelwright.judge.awake import awake
-from kernelwright.judge.clock import Turns, time_turns
+from kernelwright.judge.clock import Known, Turns, time_turns
 from kernelwright.judge.gate import Gate
 from kernelwright.judge.grounds import Ground, Inputs
 from kernelwright.judge.hearing import Hearing
@@ -35,8 +35,8 @@ class _Held:
 
     candidate: Candidate
     session: Steps
-    call_us: float | None = None
-    """What a call took when it was timed last."""
+    known: Known | None = None
+    """What timing it last has shown."""
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,10 @@ class Beside:
         held = [item for item in self._alive() if item.candidate.digest != hearing.session.candidate.digest]
         # Baselines first: they show what copying the results costs plainly.
         sessions = [item.session for item in held] + [hearing.session]
-        *others, mine = self._turns(sessions, extent, [*(item.call_us for item in held), None])
+        *others, mine = self._turns(sessions, extent, [*(item.known for item in held), None])
         beside = [(item, turn) for item, turn in zip(held, others, strict=True) if turn.timing and not turn.failure]
         for item, turn in beside:
-            item.call_us = median_us(turn)
+            item.known = turn.known
         best = min(beside, key=lambda pair: median_us(pair[1]), default=None)
         self._set_floor(hearing, mine)
         with self._gate.busy():
@@ -152,7 +152,7 @@ class Beside:
         return answer
 
     def _turns(
-        self, sessions: Sequence[Steps], extent: Extent, known_us: Sequence[float | None] = ()
+        self, sessions: Sequence[Steps], extent: Extent, known: Sequence[Known | None] = ()
     ) -> tuple[Turns, ...]:
         inputs, answer = self.inputs(), self._answer()
         with self._quiet():
@@ -167,7 +167,7 @@ class Beside:
                 budget_s=extent.budget_s,
                 enough=extent.enough,
                 fewest=extent.fewest,
-                known_us=known_us,
+                known=known,
             )
 
     def _set_floor(self, hearing: Hearing, mine: Turns) -> None:

@@ -58,7 +58,9 @@ _EMPTIES = 5
 _SHORTS = 3
 """In so many rounds an empty window, and one of K calls, is measured as well: they give c, which is the same in all."""
 _SINGLES = 3
-"""In so many also one of a single call."""
+"""So many windows of a single call."""
+_REMEMBERED_S = 60.0
+"""How long what a session has shown counts: a machine changes."""
 _MOST_OVERHEAD = 0.25
 """Of a window: on a machine so busy that an empty window seems to take more, times mean nothing anyway."""
 _COLD = 0.005
@@ -75,10 +77,27 @@ _WAIVED = 0.05
 
 
 @dataclass(frozen=True)
+class Known:
+    """What timing a session has shown of it, and need not show again when it is timed beside the next one."""
+
+    call_us: float
+    """About what a call takes."""
+    most: int
+    """The most calls a window of it had: so much of its memory has been touched."""
+    empty_us: tuple[float, ...]
+    """The last windows without a call, ..."""
+    single_us: tuple[float, ...]
+    """... and those of one call."""
+    at: float
+    """When, by time.monotonic()."""
+
+
+@dataclass(frozen=True)
 class Turns:
     """What was measured of one session."""
 
     failure: Failure | None = None
+    known: Known | None = None
     timing: Timing | None = None
     """Samples in the order of the rounds, so that sample i of two sessions were taken side by side."""
     calls: int = 0
@@ -113,8 +132,12 @@ class _Lane:
     """One session's measurements so far."""
 
     session: Steps
-    known_us: float | None = None
+    call_us: float | None = None
     """What a call took when it was timed before."""
+    most: int = 0
+    """The most calls a window of it had so far."""
+    waking: bool = True
+    """Whether its empty windows are to tell what waking a child costs."""
     failure: Failure | None = None
     short_us: list[float] = field(default_factory=list)
     long_us: list[float] = field(default_factory=list)
@@ -131,11 +154,30 @@ class _Lane:
     changed: int = 0
     guards: bool = True
 
+    @classmethod
+    def of(cls, session: Steps, keep: int, known: Known | None) -> "_Lane":
+        """A lane that begins with what is known, if that is not too old."""
+        lane = cls(session, keeping=Keeping(keep))
+        if known is not None and time.monotonic() - known.at < _REMEMBERED_S:
+            lane.call_us, lane.most = known.call_us, known.most
+            lane.empty_us, lane.single_us = list(known.empty_us), list(known.single_us)
+        return lane
+
     @property
     def trusted(self) -> bool:
         return self.session.candidate.baseline
 
+    def wants(self, kind: str, turn: int) -> bool:
+        """Whether it takes part in such windows of this round. However much is known, each kind is measured once: what
+        waking costs changes with the machine."""
+        if kind == "empty":
+            return self.waking and (turn == 0 or len(self.empty_us) < _EMPTIES)
+        if kind == "single":
+            return turn == 0 or len(self.single_us) < _SINGLES
+        return kind != "short" or turn < _SHORTS
+
     def note(self, kind: str, window: Window) -> None:
+        self.most = max(self.most, window.calls)
         times = {"empty": self.empty_us, "single": self.single_us, "short": self.short_us, "long": self.long_us}
         if kind in times:
             times[kind].append(window.forward_us)
@@ -156,7 +198,7 @@ def time_turns(
     budget_s: float = 30.0,
     enough: float = 0.0,
     fewest: int = 7,
-    known_us: Sequence[float | None] = (),
+    known: Sequence[Known | None] = (),
 ) -> tuple[Turns, ...]:
     """Times `sessions` (started) by turns and in alternating order, `rounds` samples each, fewer if slow.
 
@@ -167,13 +209,14 @@ def time_turns(
 
     `window_us`: about how long the shorter windows are, of light calls. `budget_s` is wall-clock time: when it is used
     up no round is begun beyond the fifth, however busy the machine. `enough`: after the `fewest` rounds they end once
-    the ratio of each new session to each trusted one is known to this share (0.01: one per cent). `known_us`: about
-    what a call of each session takes where that was measured before; K is chosen without looking at these again. One
-    at least is new.
+    the ratio of each new session to each trusted one is known to this share (0.01: one per cent). `known`: what
+    earlier timings of each session have shown; K is chosen without looking at these again. One at least is new.
     """
     began = time.monotonic()
-    lanes = [_Lane(session, known, keeping=Keeping(keep)) for session, known in zip_longest(sessions, known_us)]
-    trusted = any(lane.trusted for lane in lanes)
+    lanes = [_Lane.of(session, keep, item) for session, item in zip_longest(sessions, known)]
+    if any(lane.trusted for lane in lanes):
+        for lane in lanes:
+            lane.waking = lane.trusted
     _settle()
     window_us = max(window_us, timed.least_window_us)
     most = _most_calls(inputs(1).like(), expected, timed.window_bytes)
@@ -191,21 +234,16 @@ def time_turns(
         if short_of_time or (turn >= fewest and enough and _known(lanes, enough)):
             break
         repeats = _REPEATS if spent_s < _REPEATS_SHARE * budget_s else 0
-        sizes = {"warm": calls, "long": calls} if alone else {"long": size}
-        if turn < _SHORTS and not alone:
-            sizes = {"short": calls, **sizes}
-        if turn < _EMPTIES and not alone:
-            sizes = {"empty": 0, **sizes}
-        if turn < _SINGLES and not alone:
-            sizes = {"single": 1, **sizes}
-        spans = [(kind, inputs(count)) for kind, count in sizes.items()]
+        sizes = {"warm": calls, "long": calls} if alone else {"single": 1, "empty": 0, "short": calls, "long": size}
+        kinds = [kind for kind in sizes if any(lane.wants(kind, turn) for lane in lanes)]
+        spans = [(kind, inputs(sizes[kind])) for kind in kinds]
         order = list(enumerate(lanes))
         reveal = random.sample(range(size), copied)
         first: dict[int, Seen] = {}
         for place, lane in order if turn % 2 == 0 else reversed(order):
             # The first window after another session's finds colder caches: it is the short one as often as the long.
             for kind, given in spans if turn % 4 < 2 or alone else reversed(spans):
-                if kind == "empty" and trusted and not lane.trusted:
+                if not lane.wants(kind, turn):
                     continue
                 long = kind == "long"
                 # The others serve by their medians alone, which a disturbed one hardly moves.
@@ -282,19 +320,21 @@ def _choose_calls(
     """K, the same for all (so that all find their inputs equally warm), and about the time of a call of each session.
     K is enough for the fastest session, unless the slowest then takes too long.
 
-    A first window of a child is slow: K is chosen from the growth of windows already met, not from their length."""
-    new = [lane for lane in lanes if lane.known_us is None]
-    known = [lane.known_us for lane in lanes if lane.known_us is not None]
-    singles = _least(new, inputs(1), expected)
+    A first window of a child is slow: K is chosen from the growth of windows already met, not from their length. The
+    first that grows has as many calls as would do for the sessions whose time is known."""
+    new = [lane for lane in lanes if lane.call_us is None]
+    known = [lane.call_us for lane in lanes if lane.call_us is not None]
+    singles = _least(new, inputs, 1, expected)
     if not singles:
         return 1, []
     calls, per_call = 1, [*known, *singles.values()]
+    likely = 2 * _filling(window_us, known) if known else 1
     while min(per_call) < _SHORT * window_us:
-        grown = min(_GROWTH * calls, max(1, most // 2), int(_LONGEST_WINDOW_US / max(per_call)))
+        grown = min(max(_GROWTH * calls, likely), max(1, most // 2), int(_LONGEST_WINDOW_US / max(per_call)))
         if grown <= calls:
             break
-        calls = grown
-        taken = _least(new, inputs(calls), expected)
+        calls, likely = grown, 1
+        taken = _least(new, inputs, calls, expected)
         if not taken:
             return calls, []
         # At least a tenth of what a window's length says, should the single call have been disturbed.
@@ -302,26 +342,39 @@ def _choose_calls(
         per_call = [*known, *grown_us]
         if min(us - singles[lane] for lane, us in taken.items()) >= _CHOSEN * window_us:
             break
-    if min(per_call) >= _HEAVY_US:
-        window_us = max(window_us, _HEAVY_WINDOW_US)
-    wanted = max(1, round(window_us / max(min(per_call), 0.01)))
+    wanted = _filling(window_us, per_call)
     calls = max(1, min(wanted, _GROWTH * calls, most // 2, int(_LONGEST_WINDOW_US / max(per_call))))
     if max(per_call) < _LONG_US:
-        _least(lanes, inputs(2 * calls), expected, windows=1)  # which touch fresh memory
+        fresh = [lane for lane in lanes if lane.most < 2 * calls]
+        _least(fresh, inputs, 2 * calls, expected, windows=1)  # which touch fresh memory
     return calls, per_call
 
 
-def _least(lanes: list[_Lane], given: Batch, expected: Expected, windows: int = 2) -> dict[int, float]:
+def _filling(window_us: float, per_call: Sequence[float]) -> int:
+    """How many calls of the fastest fill a window."""
+    fastest_us = max(min(per_call), 0.01)
+    if fastest_us >= _HEAVY_US:
+        window_us = max(window_us, _HEAVY_WINDOW_US)
+    return max(1, round(window_us / fastest_us))
+
+
+def _least(
+    lanes: list[_Lane], inputs: Callable[[int], Batch], calls: int, expected: Expected, windows: int = 2
+) -> dict[int, float]:
     """The least time of some windows of each session that lives, by its place: the first of a size touches fresh
     memory."""
     taken = {}
+    batches: list[Batch] = []  # the same for all sessions
     for place, lane in enumerate(lanes):
         found: list[Window] = []
         while lane.failure is None and (
             len(found) < windows or (windows > 1 and len(found) < _CHOOSING and _disturbed(found[-1]))
         ):
-            found.append(lane.session.window(given, expected))
+            if len(found) == len(batches):
+                batches.append(inputs(calls))
+            found.append(lane.session.window(batches[len(found)], expected))
             lane.failure = found[-1].failure
+            lane.note("single" if calls == 1 else "", found[-1])
         if lane.failure is None:
             taken[place] = min(window.forward_us for window in found)
     return taken
@@ -395,7 +448,13 @@ def _conclude(
             else _lateness(lane, copies, calls if alone else 2 * calls, copied, expected.bytes, uneven_us)
         )
         turns = _turns(lane, empty_us, charged / copied, calls, copied, alone)
-        yield replace(turns, late_us=late, copied=copied, short_of_time=short_of_time)
+        yield replace(turns, late_us=late, copied=copied, short_of_time=short_of_time, known=_known_now(lane, turns))
+
+
+def _known_now(lane: _Lane, turns: Turns) -> Known:
+    call_us = turns.timing.median_us if turns.timing else 0.0
+    empty_us, single_us = lane.empty_us[-_EMPTIES:], lane.single_us[-_SINGLES:]
+    return Known(call_us, lane.most, tuple(empty_us), tuple(single_us), time.monotonic())
 
 
 def _lateness(
@@ -431,7 +490,7 @@ def _turns(lane: _Lane, empty_us: float, charged: float, calls: int, copied: int
     return Turns(
         timing=timing,
         calls=calls,
-        single_us=max(0.0, median(lane.single_us) - empty_us) if lane.single_us else median(samples),
+        single_us=max(0.0, median(lane.single_us) - empty_us) if lane.single_us and not alone else median(samples),
         overhead_us=overhead,
         charged_us=charged,
         discarded=lane.discarded,
