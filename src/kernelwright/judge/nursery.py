@@ -12,9 +12,11 @@ import signal
 import socket
 import struct
 import sys
+import sysconfig
 
 from kernelwright import sandbox
 from kernelwright.judge import child, frames
+from kernelwright.targets.entry.table import table
 from kernelwright.targets.names import Names
 from kernelwright.targets.surroundings import Surroundings
 
@@ -75,7 +77,9 @@ def _bear(asked: socket.socket, files: list[int], foreign: list[int], names: Nam
         os.dup2(files[1], 1)
         os.dup2(files[1], 2)
         os.close(files[1])
-        Surroundings.now(names)  # copies the pages it touches, shared with the forkserver so far, while nobody waits
+        # While nobody waits: pages shared with the forkserver so far are copied, what all kernels call is looked up.
+        Surroundings.now(names)
+        table()
         child.main(socket.socket(fileno=files[0]), names)
         code = 0
     finally:
@@ -110,6 +114,7 @@ def _import_ahead() -> None:
     import kernelwright.targets.program  # noqa: F401
     from kernelwright.targets.broker import language
 
+    sysconfig.get_config_vars()  # reads a file the first time, and the table of each child asks for them
     sandbox.missing()  # imports what this system's needs
     language("cpp")  # finds what is installed, which costs more than a small kernel's build
 
