@@ -1,6 +1,7 @@
 """One candidate before the judge: calls, evidence, findings."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -18,6 +19,7 @@ from kernelwright.judge.session import Declared, Failure, Run, Steps
 from kernelwright.judge.steps import Watched
 from kernelwright.plugins import members
 from kernelwright.records import Case, Finding, Status, Weight
+from kernelwright.targets.surroundings import Change
 
 
 class Rejected(Exception):
@@ -44,7 +46,9 @@ class Hearing:
 
     def look(self, *, names: bool = True) -> None:
         """Asks what the candidate has changed for its whole process. Raises Rejected."""
-        found = self.session.changes(names=names)
+        self._looked(self.session.changes(names=names))
+
+    def _looked(self, found: tuple[Change, ...] | None) -> None:
         if found is not None:
             self.evidence = replace(self.evidence, looked=True, changes=found)
             self._judge(Evidence(baseline=self.evidence.baseline, looked=True, changes=found))
@@ -85,7 +89,8 @@ class Hearing:
         return call
 
     def timed(self, turns: Turns, best: Turns | None) -> None:
-        """Takes in what the clock measured and verifies the timed calls that were kept. Raises Rejected."""
+        """Takes in what the clock measured and verifies the timed calls that were kept; meanwhile the child, whose last
+        call it was, is asked what it has changed. Raises Rejected."""
         self._stop_at(turns.failure)
         self.evidence = replace(
             self.evidence,
@@ -101,9 +106,12 @@ class Hearing:
             baseline_us=best.timing.median_us if best and best.timing else None,
             baseline_single_us=best.single_us if best else None,
         )
-        for kept in turns.kept:
-            self._add(self._kept(kept))
-        self._judge(self.evidence)
+        with ThreadPoolExecutor(1, "kernelwright-look") as beside:
+            looked = beside.submit(self.session.changes)
+            for kept in turns.kept:
+                self._add(self._kept(kept))
+            self._judge(self.evidence)
+        self._looked(looked.result())
 
     def findings(self) -> tuple[Finding, ...]:
         """What every check says of all that was seen."""

@@ -316,8 +316,9 @@ class Judge:
             if self._timed and extent is not None:
                 stage = goal
                 comparisons = self._beside.time(hearing, extent)
-            with self.gate.busy():
-                hearing.look()
+            else:
+                with self.gate.busy():
+                    hearing.look()
             if stage is Stage.CONFIRM or self._hosted:
                 self._beside.look(hearing)
                 with self.gate.busy():
