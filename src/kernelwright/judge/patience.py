@@ -49,7 +49,8 @@ def patience(limit_s: float, what: str) -> Iterator[None]:
             try:
                 over.set()
                 with lock:  # whoever was telling has told
-                    _raise_in(me, None)
+                    if told:  # else CPython would look for the exception at every line from now on
+                        _raise_in(me, None)
                 return
             except _Overdue:
                 continue
