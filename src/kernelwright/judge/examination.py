@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy
 import torch
 
 from kernelwright.judge.budget import Allowance, Choice
@@ -27,10 +28,10 @@ def examine(got: torch.Tensor, wanted: Allowance) -> Difference:
         both = torch.view_as_real(wanted.value), torch.view_as_real(own)
         spread = allowed.unsqueeze(-1).expand(both[0].shape)
         return examine(torch.view_as_real(got), Allowance(*both, spread))
-    undecided = torch.isinf(allowed)
     if wanted.choice is not None:
         return _report(got, value, _badly_chosen(got, value, wanted.choice), torch.zeros_like(allowed), allowed)
     if not value.is_floating_point():
+        undecided = torch.isinf(allowed)
         bad = (got != value) & ~undecided
         return _report(got, value, bad, torch.zeros_like(allowed), allowed, undecided)
     result = got.double()
@@ -46,7 +47,7 @@ def examine(got: torch.Tensor, wanted: Allowance) -> Difference:
     strange = ~(alike_value | alike_own) & ~lost
     bad = strange | lost | (close & (excess > 1.0))
     # The reference itself may overflow where the oracle does not: being as finite as the reference is then enough.
-    return _report(result, value, bad, excess, allowed, undecided, int(lost.sum()), int(strange.sum()))
+    return _report(result, value, bad, excess, allowed, torch.isinf(allowed), int(lost.sum()), int(strange.sum()))
 
 
 def _in_slices(got: torch.Tensor, wanted: Allowance) -> Difference:
@@ -147,4 +148,4 @@ def _placed(got: torch.Tensor, value: torch.Tensor, allowed: torch.Tensor, place
 
 
 def _unravelled(place: int, shape: torch.Size) -> tuple[int, ...]:
-    return tuple(int(part) for part in torch.unravel_index(torch.tensor(place), shape)) if shape else ()
+    return tuple(int(part) for part in numpy.unravel_index(place, tuple(shape))) if shape else ()
