@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _AHEAD = 64
 _AHEAD_SLOTS = 32
+_AHEAD_RESULTS_BYTES = 1 << 19
+"""No more is asked for at once, but of one call's results."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ class Series:
         size = sum(leaf.numel() * leaf.element_size() for leaf in leaves) + expected.bytes
         room = min(_AHEAD, ahead_bytes // max(size, 1))
         inputs = layout.block(given, max(len(calls), room))
-        outputs = layout.block(results, max(slots, min(room, _AHEAD_SLOTS)))
+        results_room = min(room, _AHEAD_SLOTS, _AHEAD_RESULTS_BYTES // max(expected.bytes, 1))
+        outputs = layout.block(results, max(slots, results_room))
         return cls(inputs, outputs, expected, kind(leaves), aliases, layout.size)
 
     def fits(self, calls: "Batch", expected: Expected, slots: int) -> bool:

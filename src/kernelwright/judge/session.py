@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kernelwright.errors import SandboxError
 from kernelwright.home import home
-from kernelwright.judge import child, ledger, scratch
+from kernelwright.judge import child, ledger, scratch, told
 from kernelwright.judge.arena import Layout
 from kernelwright.judge.grounds import CpuGround, Ground, JudgeArena
 from kernelwright.judge.null_session import NullSession
@@ -290,8 +290,7 @@ class Session:
         except Lost as lost:
             self._end(lost, "while its surroundings were looked at")
             return None
-        told = message.get("changes")
-        return tuple(_change(item) for item in told[:_CHANGES]) if isinstance(told, list) else ()
+        return told.changes(message.get("changes"))
 
     def ledger(self, calls: "Batch") -> tuple[tuple[str, float], ...]:
         """What runs in these calls, as the child tells it: (name, share of the time). Empty where it does not."""
@@ -414,7 +413,7 @@ class Session:
                 self._note_memory(wire, self._arena)
                 self._arena.close()
             self._series = None
-            self._arena = self._ground.arena(size + size // 4)
+            self._arena = self._ground.arena(size + min(size // 4, _SLACK_BYTES))
             wire.memory_limit = self._held + self.settings.memory_bytes + 2 * self._arena.size
             wire.resume()
             wire.send(pickle.dumps(child.Map(self._arena.size)), (self._arena.file,))
@@ -460,7 +459,7 @@ class Session:
         except Lost as lost:
             return self._end(lost, "in forward")
         misfits = message.get("misfits")
-        template, declared = _declared(message["returned"])
+        template, declared = told.declared(message["returned"])
         return _Asked(
             template=template,
             declared=declared,
@@ -563,38 +562,10 @@ class _Step:
 
 _CONFINE_S = 180.0
 """A first child waits until the forkserver has imported torch."""
+_SLACK_BYTES = 1 << 18
+"""Memory for layouts of the same inputs that need a little more; all of it is touched."""
 _AHEAD_BYTES = 8 << 20
 """Memory for calls that longer windows will bring."""
-_CHANGES = 20
 _CHECKED = 2
 """Of so many of the calls whose results are copied the inputs are compared with what was given."""
 _WHY_CHARACTERS = 2000
-
-
-def _declared(returned: Any) -> tuple[str, tuple[Declared, ...]]:
-    """What a child says of its result, as far as it is well-formed."""
-    if not isinstance(returned, dict) or not isinstance(returned.get("tensors"), list):
-        return "", ()
-    found = []
-    for item in returned["tensors"][:1000]:
-        try:
-            found.append(
-                Declared(
-                    kind=str(item["kind"])[:100],
-                    dtype=str(item["dtype"])[:100],
-                    shape=tuple(int(size) for size in item["shape"]),
-                    stride=tuple(int(size) for size in item["stride"]),
-                    device=str(item["device"])[:100],
-                    input_alias=None if item["input_alias"] is None else int(item["input_alias"]),
-                    output_alias=None if item["output_alias"] is None else int(item["output_alias"]),
-                    state_alias=None if item["state_alias"] is None else str(item["state_alias"])[:200],
-                )
-            )
-        except (TypeError, ValueError, KeyError, OverflowError):
-            return "", ()
-    return str(returned.get("template"))[:10000], tuple(found)
-
-
-def _change(told: Any) -> Change:
-    what, matters = told if isinstance(told, list) and len(told) == 2 else ("it would not say", True)
-    return Change(str(what)[:300], matters is not False)
