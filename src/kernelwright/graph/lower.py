@@ -24,6 +24,7 @@ from kernelwright.graph.lower_groups import Group, groups_of
 from kernelwright.graph.lower_layout import memory_order
 from kernelwright.graph.lower_linear import LinearCall, linear_calls
 from kernelwright.graph.lower_product import PRODUCTS, UNUSUAL_PRODUCTS
+from kernelwright.graph.lower_recurrent import RECURRENT, with_recurrent_layers
 from kernelwright.graph.lower_templates import CONVOLVED, FILLED
 from kernelwright.graph.node import erase_dead, is_contiguous, placeholders_of, tensor_of
 from kernelwright.loops import (
@@ -82,7 +83,7 @@ class Lowering:
     @property
     def multiplies(self) -> bool:
         """Whether a kernel does what a library's matrix product would."""
-        return bool(self.linears) or any(kernel.template == "gemm" for kernel in self.filled)
+        return bool(self.linears) or any(kernel.template in ("gemm", "recurrent") for kernel in self.filled)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -116,7 +117,7 @@ def lower(
     if capture.mutations:
         return Lowering(capture, ())
     multiplied = (PRODUCTS if products else UNUSUAL_PRODUCTS) if linear else {}
-    makers = (CONVOLVED if convolution else FILLED) | multiplied
+    makers = (CONVOLVED if convolution else FILLED) | multiplied | RECURRENT
     return _Lowerer(capture, attention, linear, makers).lowered()
 
 
@@ -126,9 +127,9 @@ class _Lowerer:
         self.attention = attention
         self.maps = linear
         self.makers = makers
-        places = zip(placeholders_of(capture.graph.graph), capture.inputs, strict=True)
+        self.old = with_recurrent_layers(capture.graph.graph) if linear else capture.graph.graph
+        places = zip(placeholders_of(self.old), capture.inputs, strict=True)
         self.weights = {place for place, border in places if border.role != "argument"}
-        self.old = capture.graph.graph
         self.new = fx.Graph()
         self.env: dict[Node, Node] = {}
         self.fusions: dict[Fusion, str] = {}

@@ -50,6 +50,7 @@ from kernelwright.loops.program_cuda import cuda_template, print_program_cuda
 from kernelwright.loops.program_msl import msl_template, print_program_msl
 from kernelwright.loops.python.parse import parse
 from kernelwright.loops.python.source import UnsupportedError
+from kernelwright.loops.recurrent import packed_recurrent, recurrent, recurrent_weights
 from kernelwright.loops.schedules import Plan, keep_row, parallelise, scheduled, split, vectorise
 from kernelwright.loops.staging import streamed, turned
 from kernelwright.loops.types import ScalarType
@@ -118,6 +119,7 @@ __all__ = [
     "nest",
     "packed_convolution",
     "packed_elements",
+    "packed_recurrent",
     "packed_weights",
     "parallelise",
     "parse",
@@ -133,6 +135,8 @@ __all__ = [
     "print_program_cuda",
     "print_program_msl",
     "program_template",
+    "recurrent",
+    "recurrent_weights",
     "scheduled",
     "split",
     "streamed",
