@@ -40,18 +40,32 @@ def export_reference(order: ahead.Order) -> Exported:
             raise MissingError(_first_cause(error)) from error
     assert exported is not None and exported.exported_program is not None
     _refuse_changes(exported.exported_program.graph_signature)
-    inputs = exported.model.graph.inputs
-    if len(inputs) != len(captured.leaves):
-        raise MissingError(f"of its {len(captured.leaves)} inputs {len(inputs)} are left in the graph")
-    # Simplified as the exporter does by default, but for weights: their values are not known here, and whoever has them
-    # folds them. As inputs they are no constants.
-    state = captured.program.state_dict
-    inputs.extend(value for name, value in exported.model.graph.initializers.items() if name in state)
-    exported.optimize()
-    del exported.model.graph.inputs[len(captured.leaves) :]
-    weights = tuple(name for name in exported.model.graph.initializers if name in state)
+    inputs = len(exported.model.graph.inputs)
+    if inputs != len(captured.leaves):
+        raise MissingError(f"of its {len(captured.leaves)} inputs {inputs} are left in the graph")
+    weights = tuple(name for name in exported.model.graph.initializers if name in captured.program.state_dict)
+    _simplify(exported, weights)
     _save(exported.model, weights, Path(order.folder) / GRAPH)
     return Exported(captured.output, weights)
+
+
+def _simplify(exported: Any, weights: Sequence[str]) -> None:
+    """What the exporter does by default, without a look at the weights: it would leave out a bias that is zero today.
+    Whoever has their values folds them."""
+    graph = exported.model.graph
+    count = len(graph.inputs)
+    values = [graph.initializers.pop(name) for name in weights]
+    known = [value.const_value for value in values]
+    for value in values:
+        value.const_value = None
+    graph.inputs.extend(values)
+    exported.optimize()
+    graph = exported.model.graph
+    values = list(graph.inputs[count:])
+    del graph.inputs[count:]
+    for value, const in zip(values, known, strict=True):
+        value.const_value = const
+        graph.register_initializer(value)
 
 
 def _refuse_changes(signature: Any) -> None:
