@@ -1,4 +1,4 @@
-"""math.hpp against float64 over the whole range of float32, specials included."""
+"""math.hpp over the whole range of numbers, specials included: float32 against float64, float64 against more."""
 
 import ctypes
 from collections.abc import Callable
@@ -29,6 +29,23 @@ TEXT = "\n".join(
     for (int64 i = 0; i < n; ++i) y[i] = math::{name}(x[i]);
 }}"""
     for name in [*FUNCTIONS, "gelu", "exp_falling"]
+)
+EXTENDED = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant
+WIDE_FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float]] = {
+    # name: (truth in more than float64, granted error in ulp)
+    "exp": (np.exp, 1.0),
+    "expm1": (np.expm1, 2.0),
+    "log": (np.log, 1.0),
+    "log1p": (np.log1p, 2.0),
+    "tanh": (np.tanh, 2.5),
+    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), 2.5),
+}
+WIDE_TEXT = "\n".join(
+    f"""kernel void {name}_all(double* y, const double* x, int64 n) {{
+#pragma clang loop vectorize(assume_safety)
+    for (int64 i = 0; i < n; ++i) y[i] = math::{name}(x[i]);
+}}"""
+    for name in [*WIDE_FUNCTIONS, "exp_falling"]
 )
 TINY = float(np.finfo(np.float32).tiny)
 
@@ -102,10 +119,52 @@ def test_exp_falling(build: Callable[..., ctypes.CDLL]) -> None:
     assert got[x == -np.inf] == 0
 
 
-def test_signs_of_zero(build: Callable[..., ctypes.CDLL]) -> None:
-    x = np.array([0.0, -0.0], dtype=np.float32)
-    for name in ("tanh", "erf", "expm1", "log1p", "sqrt"):
-        assert np.array_equal(np.signbit(run(build(TEXT), name, x)), [False, True]), name
+def wide_samples() -> np.ndarray:
+    """Bit patterns at random, dense grids where the functions bend, and the specials."""
+    patterns = np.random.default_rng(0).integers(0, 2**64, 400_000, dtype=np.uint64).view(np.float64)
+    grid = np.concatenate([np.linspace(-s, s, 200_001) for s in (1e-5, 1.0, 25.0, 750.0)])
+    near_one = 1 + np.linspace(-1e-3, 1e-3, 20_001)
+    specials = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 2.3e-308, 5e-324, -5e-324, 709.78271289338397, 709.79])
+    return np.concatenate([patterns, grid, near_one, specials, -specials])
+
+
+@pytest.mark.skipif(not EXTENDED, reason="this machine's long double is float64")
+@pytest.mark.parametrize("flags", [(), ("-mavx2", "-mf16c")], ids=["resolved", "without fused multiply-add"])
+@pytest.mark.parametrize("name", WIDE_FUNCTIONS)
+def test_error_of_float64(build: Callable[..., ctypes.CDLL], name: str, flags: tuple[str, ...]) -> None:
+    truth_of, granted = WIDE_FUNCTIONS[name]
+    x = wide_samples()
+    got = run(build(WIDE_TEXT, *flags), name, x)
+    with np.errstate(all="ignore"):
+        truth = truth_of(x.astype(np.longdouble))
+        expected = truth.astype(np.float64)
+        ulp = np.spacing(np.maximum(np.abs(expected), np.finfo(np.float64).tiny)).astype(np.longdouble)
+        error = np.abs(got.astype(np.longdouble) - truth) / ulp
+    plain = np.isfinite(expected) & np.isfinite(got)
+    odd = ~plain & ~((np.isnan(got) & np.isnan(expected)) | (got == expected))
+    odd &= ~((np.abs(truth) > 1.7976931348623e308) & (np.abs(got) > 1.7976931348623e308))
+    assert not odd.any(), (x[odd][:5], got[odd][:5], expected[odd][:5])
+    worst = int(np.argmax(np.where(plain, error, 0)))
+    assert error[plain].max() <= granted + (1.5 if flags else 0), (x[worst], got[worst], truth[worst], error[worst])
+
+
+def test_exp_falling_of_float64(build: Callable[..., ctypes.CDLL]) -> None:
+    x = wide_samples()
+    x = x[~(x > 0)]
+    got = run(build(WIDE_TEXT), "exp_falling", x)
+    plain = x > -708.3
+    assert np.array_equal(np.isnan(got), np.isnan(x))
+    np.testing.assert_allclose(got[plain], np.exp(x[plain]), rtol=4 * np.finfo(np.float64).eps)
+    assert not got[x < -708.3].any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+def test_signs_of_zero(build: Callable[..., ctypes.CDLL], dtype: type) -> None:
+    x = np.array([0.0, -0.0], dtype=dtype)
+    names = ("tanh", "erf", "expm1", "log1p", "sqrt") if dtype is np.float32 else ("tanh", "expm1", "log1p")
+    library = build(TEXT if dtype is np.float32 else WIDE_TEXT)
+    for name in names:
+        assert np.array_equal(np.signbit(run(library, name, x)), [False, True]), name
 
 
 def test_bfloat16_rounds_as_torch(build: Callable[..., ctypes.CDLL]) -> None:

@@ -1,8 +1,9 @@
 // Math for kernels: branch-free, so that loops of it vectorise; right for NaN, infinities and subnormals.
 //
 // Stands after kernelwright.hpp, which names the scalar types. float32 results are within 2 ulp of the exact value
-// (tests/loops/test_math.py measures each function); float64 goes to libm. Nothing here relies on fast-math: the one
-// place where the order of additions is left to the compiler is `sum_step`, the step of a reduction.
+// (tests/loops/test_math.py measures each function), and so are float64 ones, but for erf, which is libm's. Nothing here
+// relies on fast-math: the one place where the order of additions is left to the compiler is `sum_step`, the step of a
+// reduction.
 //
 // How to write more of it: no branches (a ternary becomes a blend), no conversion of a float that may be NaN to an
 // integer, and sums of products in one expression, which clang contracts to fused operations.
@@ -230,17 +231,115 @@ KW_INLINE float trunc(float x) { return __builtin_elementwise_trunc(x); }
 KW_INLINE float round(float x) { return __builtin_elementwise_roundeven(x); }
 KW_INLINE float fma(float a, float b, float c) { return __builtin_elementwise_fma(a, b, c); }
 
-// -- float64: libm for now ---------------------------------------------------------------------------------------------
+// -- float64 ---------------------------------------------------------------------------------------------------------
 
-KW_INLINE double exp_falling(double x) { return __builtin_exp(x); }
-KW_INLINE double exp(double x) { return __builtin_exp(x); }
-KW_INLINE double expm1(double x) { return __builtin_expm1(x); }
-KW_INLINE double log(double x) { return __builtin_log(x); }
-KW_INLINE double log1p(double x) { return __builtin_log1p(x); }
-KW_INLINE double tanh(double x) { return __builtin_tanh(x); }
+KW_INLINE int64 bits_of(double x) { return __builtin_bit_cast(int64, x); }
+KW_INLINE double of_bits(int64 x) { return __builtin_bit_cast(double, x); }
+KW_INLINE int64 shift_left(int64 x, int n) { return (int64)((uint64)x << n); }
+KW_INLINE double clamped(double x, double low, double high) {
+    x = x < low ? low : x;
+    return x > high ? high : x;
+}
+
+constexpr double INF_64 = __builtin_inf();
+// ln 2 in two parts; the first has 21 bits free at its end, so that n times it is exact without fused operations.
+constexpr double LN2_HIGH_64 = 6.93147180369123816490e-01;
+constexpr double LN2_LOW_64 = 1.90821492927058770002e-10;
+// Adding 1.5 * 2^52 rounds to an integer, which then stands in the low bits of the sum.
+constexpr double ROUNDER_64 = 6755399441055744.0;
+
+// exp(x) = 2^n (1 + q) as in float32; of the series for exp(r) - 1 what is left out is below 5e-18.
+struct ExpParts64 {
+    double q;
+    double n;
+};
+KW_INLINE ExpParts64 exp_parts(double x) {
+    double n = x * 1.44269504088896340736 + ROUNDER_64;
+    n = n - ROUNDER_64;
+    double r = x - n * LN2_HIGH_64;
+    r = r - n * LN2_LOW_64;
+    double p = 1.0 / 6227020800.0;
+    p = p * r + 1.0 / 479001600.0;
+    p = p * r + 1.0 / 39916800.0;
+    p = p * r + 1.0 / 3628800.0;
+    p = p * r + 1.0 / 362880.0;
+    p = p * r + 1.0 / 40320.0;
+    p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    return {r * r * p + r, n};
+}
+// For whole n from -1022 to 1023. Of a NaN it is anything.
+KW_INLINE double power_of_two(double n) {
+    return of_bits((int64)((uint64)shift_left(bits_of(n + ROUNDER_64), 52) + 0x3ff0000000000000u));
+}
+// In two steps, so that results overflow to infinity and underflow through the subnormals by themselves.
+KW_INLINE double exp_scaled(ExpParts64 e) {
+    double most = clamped(e.n, -1000.0, 1000.0);
+    return (e.q + 1.0) * power_of_two(most) * power_of_two(e.n - most);
+}
+KW_INLINE double exp(double x) { return exp_scaled(exp_parts(clamped(x, -746.0, 710.0))); }
+KW_INLINE double exp_falling(double x) {
+    ExpParts64 e = exp_parts(x < -708.3 ? -708.3 : x);
+    double y = (e.q + 1.0) * power_of_two(e.n);
+    return x < -708.3 ? 0.0 : y;
+}
+KW_INLINE double expm1(double x) {
+    ExpParts64 e = exp_parts(clamped(x, -40.0, 710.0));
+    double scale = power_of_two(e.n - 1.0);
+    double y = 2.0 * (e.q * scale + (scale - 0.5));
+    return x == 0.0 ? x : y;
+}
+
+// ln(2^e m), m in [sqrt(1/2), sqrt(2)): the series of 2 atanh(f / (2 + f)), f = m - 1, with fdlibm's coefficients.
+KW_INLINE double log_normal(double x, double extra) {
+    // The exponent with the bias of 1023, as the low bits of 2^52 + it.
+    uint64 shifted = (uint64)bits_of(x) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
+    double e = of_bits((int64)((shifted >> 52) | 0x4330000000000000u)) - (4503599627370496.0 + 1023.0) + extra;
+    double f = of_bits((int64)((shifted & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu)) - 1.0;
+    double s = f / (2.0 + f);
+    double z = s * s;
+    double r = 1.479819860511658591e-01;
+    r = r * z + 1.531383769920937332e-01;
+    r = r * z + 1.818357216161805012e-01;
+    r = r * z + 2.222219843214978396e-01;
+    r = r * z + 2.857142874366239149e-01;
+    r = r * z + 3.999999999940941908e-01;
+    r = r * z + 6.666666666666735130e-01;
+    double half = 0.5 * f * f;
+    return e * LN2_HIGH_64 - ((half - (s * (half + r * z) + e * LN2_LOW_64)) - f);
+}
+KW_INLINE double log_special(double x, double y) {
+    y = x < INF_64 ? y : x + x;
+    y = x < 0.0 ? __builtin_nan("") : y;
+    return x == 0.0 ? -INF_64 : y;
+}
+KW_INLINE double log(double x) {
+    bool tiny = x < 2.2250738585072014e-308;
+    return log_special(x, log_normal(tiny ? x * 18014398509481984.0 : x, tiny ? -54.0 : 0.0));
+}
+KW_INLINE double log1p(double x) {
+    double u = 1.0 + x;
+    double lost = x - (u - 1.0);
+    double y = log_special(u, log_normal(u, 0.0) + lost / u);
+    return ((x < 1e-17) & (x > -1e-17)) ? x : y;
+}
+
+// By t = expm1(2|x|): 1 - 2 / (t + 2), or of small arguments, with -2|x| in its place, -t / (t + 2).
+KW_INLINE double tanh(double x) {
+    double a = __builtin_fabs(x);
+    bool large = a >= 1.0;
+    double t = expm1((large ? 2.0 : -2.0) * (a > 22.0 ? 22.0 : a));
+    double y = (large ? 2.0 : -t) / (t + 2.0);
+    return __builtin_copysign(large ? 1.0 - y : y, x);
+}
 KW_INLINE double erf(double x) { return __builtin_erf(x); }
 KW_INLINE double sigmoid(double x) {
-    double z = __builtin_exp(-__builtin_fabs(x));
+    double a = -__builtin_fabs(x);
+    double z = exp_scaled(exp_parts(a < -746.0 ? -746.0 : a));
     return (x < 0.0 ? z : 1.0) / (1.0 + z);
 }
 KW_INLINE double gelu(double x) { return x * 0.5 * (1.0 + __builtin_erf(x * 0.70710678118654752440)); }
