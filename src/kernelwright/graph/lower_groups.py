@@ -140,7 +140,8 @@ class _Grouping:
             _, node = heapq.heappop(candidates)
             if node in best.nodes:
                 continue
-            for more in ([node], self._row_values(node)):
+            rows = self._row_values(node)
+            for more in ([] if self._of_larger_rows(rows, best) else [node], rows):
                 grown = self._group([*more, *best.nodes]) if more else None
                 if grown is not None:
                     best = grown
@@ -159,6 +160,15 @@ class _Grouping:
                 if fits and _elements(use.node) <= _elements(node):
                     found.append(use.node)
         return found if any(self.rules[member].reduced for member in found) else []
+
+    def _of_larger_rows(self, rows: Iterable[Node], group: Group) -> bool:
+        """Whether a group that reduces leaves row values to the rows they come from: there they cost nothing, and what
+        several reductions of the same rows say is put together in one pass."""
+        elements = math.prod(example_size(size) for size in group.layout.dims)
+        if elements < LEAST_ELEMENTS or not any(group.rules[node].reduced for node in group.nodes):
+            return False
+        reduced = (self.rules[node] for node in rows if self.rules[node].reduced)
+        return any(math.prod(example_size(size) for size in rule.space) > elements for rule in reduced)
 
     def _users(self, node: Node) -> list[Node]:
         """Where the value is used; an operator of which only the first result counts stands for that."""
