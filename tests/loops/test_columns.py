@@ -94,6 +94,21 @@ def test_sizes_known_at_the_call() -> None:
         assert torch.equal(best, x.amax(1))
 
 
+def test_rows_too_long_for_the_cache_are_read_again() -> None:
+    torch.manual_seed(0)
+    kernel = nest(shares(1, 50, 5000))
+    assert by_columns(kernel) == kernel
+    assert by_columns(kernel, spilling=True) != kernel
+    x, weight = torch.rand(1, 5000, 50) + 0.5, torch.randn(5000)
+    for keep_row in (True, False):
+        made = scheduled(kernel, Plan(keep_row=keep_row))
+        assert "total_column" in print_cpp(made)
+        out, total, best = run(made, x, weight)
+        torch.testing.assert_close(out, x * weight[:, None] / x.sum(1, keepdim=True))
+        torch.testing.assert_close(total, x.sum(1))
+        assert torch.equal(best, x.amax(1))
+
+
 def test_narrow_rows_and_rows_along_memory_stay_as_they_are() -> None:
     for kernel in (nest(shares(4, 15, 64)), nest(shares(4, 64, 1 << 20))):
         assert by_columns(kernel) == kernel

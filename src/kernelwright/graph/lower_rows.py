@@ -107,10 +107,10 @@ def _over(total: Expression, count: float) -> Expression:
 
 
 def _variance(x: Expression, reduce: Reduce, keep: Keep, count: int, correction: float) -> Expression:
-    """Two passes: the mean, then the squares of what is left. Nothing cancels."""
+    """Two passes: the mean, then the squares of what is left. Nothing cancels, and as torch's its sum is float64."""
     mean = keep("mean", cast(_over(reduce("sum", x, Reduction.SUM), count), x.type))
     left = keep("centered", apply(Op.SUB, x, mean))
-    total = reduce("squares", apply(Op.MUL, left, left), Reduction.SUM)
+    total = reduce("squares", cast(apply(Op.MUL, left, left), ScalarType.FLOAT64), Reduction.SUM)
     return cast(_over(total, count - correction), x.type)
 
 

@@ -29,7 +29,7 @@ NARROWEST_BAND = 16
 """A cache line of float32."""
 TASKS = 8
 """Into which few rows are cut at least: more than threads, so that they share them evenly."""
-PARTIAL = 32
+PARTIAL = 8
 """Elements of a row added up in float32 before float64 takes in their sum: what was added one after another would lose
 more than torch, which adds in a tree."""
 
@@ -71,9 +71,9 @@ class _Band:
         return Store(buffer, (self.place,), value)
 
 
-def by_columns(kernel: Kernel) -> Kernel:
+def by_columns(kernel: Kernel, *, spilling: bool = False) -> Kernel:
     """Rows across memory in bands. Where there are none, or vectors along them fit less well, the kernel comes back as
-    it is."""
+    it is; and so where a band would not stay in the cache from pass to pass, unless `spilling`."""
     rows = rows_of(kernel)
     if rows is None or not any(isinstance(s, Declare) for s in rows.body):
         return kernel
@@ -82,7 +82,7 @@ def by_columns(kernel: Kernel) -> Kernel:
     if len(axes) != 1 or any(not _fits(buffer, rows, next(iter(axes))) for buffer in touched):
         return kernel
     across = next(loop for loop in rows.loops if loop.index in axes)
-    width = _width(kernel, rows, across)
+    width = _width(kernel, rows, across, spilling)
     if width is None:
         return kernel
     part, block = blocks(across.index, across.stop, width)
@@ -104,8 +104,8 @@ def _fits(buffer: Buffer, rows: Rows, axis: str) -> bool:
     return True
 
 
-def _width(kernel: Kernel, rows: Rows, across: For) -> int | None:
-    """Rows of a band; None where there are too few, or a band would not stay in the cache from pass to pass."""
+def _width(kernel: Kernel, rows: Rows, across: For, spilling: bool) -> int | None:
+    """Rows of a band; None where there are too few, or a band may not spill out of the cache and would."""
     if isinstance(across.stop, Constant) and across.stop.value < NARROWEST_BAND:
         return None
     count = int(across.stop.value) if isinstance(across.stop, Constant) else WIDEST_BAND * TASKS
@@ -113,7 +113,7 @@ def _width(kernel: Kernel, rows: Rows, across: For) -> int | None:
         if loop is not across:
             count *= int(loop.stop.value) if isinstance(loop.stop, Constant) else TASKS
     width = max(NARROWEST_BAND, min(WIDEST_BAND, -(-count // TASKS)))
-    if sum(isinstance(statement, For) for statement in rows.body) > 1:
+    if not spilling and sum(isinstance(statement, For) for statement in rows.body) > 1:
         length = int(rows.extent.value) if isinstance(rows.extent, Constant) else BAND_BYTES
         locals_ = [statement.buffer for statement in rows.body if isinstance(statement, Local)]
         read = [buffer for buffer in (*kernel.inputs, *locals_) if accesses(buffer, rows.body)]

@@ -49,6 +49,8 @@ USUAL_SIZE = 512
 PARTS = 64
 # Elements of a row added up in float32 before float64 takes in their sum.
 SUM_ELEMENTS = 4096
+# Work for an element (see `cost`) up to which its sums are float64.
+WIDE_WORK = 8
 # An inner loop of so many elements has a sum of its own, which float64 takes in.
 RUN_ELEMENTS = 64
 # Elements that make a thread worth waking: about 10 us of simple work (docs/design/threads.md).
@@ -79,10 +81,11 @@ class Plan:
 def scheduled(kernel: Kernel, plan: Plan) -> Kernel:
     """`kernel` with the plan's choices made: rows kept, long rows cut, tasks merged and given to threads, vectors."""
     kernel = spread(kernel, plan.grain_elements)
+    plain = kernel
     if plan.keep_row:
         kernel = keep_row(kernel, from_cost=plan.keep_from)
     if plan.tiles:
-        kernel = turned(by_columns(kernel))
+        kernel = _across_memory(kernel, plain)
     kernel = streamed(kernel, plan.stream_bytes)
     loops = loops_of_nest(kernel)
     tasks = len(loops)
@@ -100,6 +103,16 @@ def scheduled(kernel: Kernel, plan: Plan) -> Kernel:
     kernel = vectorise(kernel, plan.interleave)
     check(kernel)
     return kernel
+
+
+def _across_memory(kernel: Kernel, plain: Kernel) -> Kernel:
+    """Rows across memory in bands or tiles. Of rows too long for either nothing is kept (`plain`), and each pass reads
+    its bands from memory again: still whole lines, where a row by itself would take one element of each."""
+    banded = turned(by_columns(kernel))
+    if banded is not kernel:
+        return banded
+    spilled = by_columns(plain, spilling=True)
+    return kernel if spilled is plain else spilled
 
 
 # ---- questions --------------------------------------------------------------------------------------------------
@@ -235,7 +248,8 @@ def parallelise(kernel: Kernel, count: int, grain: int) -> Kernel:
 
 
 def in_parts(kernel: Kernel) -> Kernel:
-    """Long float32 sums in parts: one accumulator after all would lose more than torch, which adds in a tree."""
+    """Float32 sums that lose no more than torch's, which adds in a tree: in float64 where memory is waited for, and
+    long ones in parts."""
     return replace(kernel, body=_in_parts(kernel.body))
 
 
@@ -250,12 +264,13 @@ def _in_parts(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
             continue
         inside = {s.variable.name for s in statements((statement,)) if isinstance(s, Update)}
         sums = {name: Variable(f"{name}_total", ScalarType.FLOAT64) for name in declared if name in inside}
-        if not sums or (_elements_at_most(statement, SUM_ELEMENTS) and not _of_runs(statement)):
+        few = _elements_at_most(statement, SUM_ELEMENTS) and not _of_runs(statement)
+        if not sums or (few and not _light(statement)):
             changed.append(replace(statement, body=_in_parts(statement.body)))
             continue
         changed = [s for s in changed if not (isinstance(s, Declare) and s.variable.name in sums)]
         changed += [Declare(total, Reduction.SUM) for total in sums.values()]
-        changed += _summed_in_parts(statement, sums)
+        changed += [_summed_wide(statement, sums)] if _light(statement) else _summed_in_parts(statement, sums)
         changed += [Let(declared[name].variable, Cast(ScalarType.FLOAT32, total)) for name, total in sums.items()]
     return tuple(changed)
 
@@ -276,6 +291,25 @@ def _of_runs(loop: For) -> bool:
     one, run after run."""
     inner = [s for s in statements(loop.body) if isinstance(s, For) and _innermost(s)]
     return bool(inner) and all(isinstance(s.stop, Constant) and s.stop.value >= RUN_ELEMENTS for s in inner)
+
+
+def _light(loop: For) -> bool:
+    """Whether memory is what the loop waits for, so that sums in float64 cost nothing."""
+    leaf = [s for s in statements(loop.body) if isinstance(s, (Let, Update, Store))]
+    return sum(cost(s.value) for s in leaf) <= WIDE_WORK
+
+
+def _summed_wide(loop: For, totals: dict[str, Variable]) -> For:
+    """The loop with its sums taken in by the totals, element by element."""
+    body = tuple(
+        replace(s, variable=totals[s.variable.name], value=Cast(ScalarType.FLOAT64, s.value))
+        if isinstance(s, Update) and s.variable.name in totals
+        else _summed_wide(s, totals)
+        if isinstance(s, For)
+        else s
+        for s in loop.body
+    )
+    return replace(loop, body=body)
 
 
 def _summed_in_parts(loop: For, totals: dict[str, Variable]) -> list[Statement]:
