@@ -382,7 +382,7 @@ def test_a_large_operator_or_a_reduction_alone_is_a_kernel() -> None:
     verify(norm, torch.randn(3, 7, 130, 131), kernel_count=1)
     dims = (0, 1, 2, (0, 2))
     reduced = Of(lambda m, x: tuple(f(x, dim) for f in (torch.sum, torch.mean, torch.amax, torch.amin) for dim in dims))
-    verify(reduced, torch.randn(13, 37, 41), kernel_count=16)
+    verify(reduced, torch.randn(13, 37, 41), kernel_count=len(dims))  # of the same rows all four are one
 
 
 ACROSS = {
@@ -402,7 +402,7 @@ ACROSS = {
 def test_rows_across_memory_are_reduced(shape: tuple[int, ...]) -> None:
     module = Of(lambda m, x, y: tuple(reduced(m, x, y) for reduced in ACROSS.values()))
     x, y = torch.randn(shape), torch.randn(shape)
-    verify(module, x, y, kernel_count=9 if x.numel() > 2048 else None)
+    verify(module, x, y, kernel_count=3 if x.numel() > 2048 else None)
     x[0, 7, 3], x[-1, 5, 2] = math.nan, math.inf
     verify(module, x.transpose(1, 2).contiguous().transpose(1, 2), y)
 

@@ -1,9 +1,9 @@
 """Which nodes share a kernel: groups grown from their last node backwards, as long as they fit one nest and pay.
 
 A group is convex: no value leaves it and comes back through a node outside. A node whose value is also needed outside
-becomes a further output of the kernel, unless it is cheap to compute twice. What a group saves is the memory traffic
-of its inner values, so it must hold at least two operators that touch a whole tensor, or one that is heavy (see Rule),
-reduces, or has a large tensor.
+becomes a further output of the kernel, unless it is cheap to compute twice. Groups that reduce the same rows become
+one, which reads them once. What a group saves is the memory traffic of its inner values, so it must hold at least two
+operators that touch a whole tensor, or one that is heavy (see Rule), reduces, or has a large tensor.
 """
 
 import heapq
@@ -87,6 +87,8 @@ class _Grouping:
                 continue
             group = self._grown(root)
             if group is not None and _pays(group):
+                group = self._beside(group, found)
+                root = group.nodes[-1]
                 found.append(group)
                 self.fused |= set(group.owned)
                 for node in group.owned:
@@ -148,6 +150,16 @@ class _Grouping:
                     look_at(more)
                     break
         return self._without_idle_views(best)
+
+    def _beside(self, group: Group, found: list[Group]) -> Group:
+        """The group together with those found before that reduce the same rows, which are taken away: what they share
+        is read once."""
+        for other in [other for other in found if _same_rows(group, other)]:
+            merged = self._group([*group.nodes, *other.nodes])
+            if merged is not None and len(merged.nodes) <= LARGEST_GROUP:
+                group = merged
+                found.remove(other)
+        return group
 
     def _row_values(self, node: Node) -> list[Node]:
         """The node with what leads to it from reductions: values of a row make sense only together with those."""
@@ -243,6 +255,19 @@ class _Grouping:
         """Whether something inside the group leads into the node, or it is worth computing there."""
         rule = self.rules[node]
         return not rule.view or any(use.node in inside for use in rule.uses)
+
+
+def _same_rows(group: Group, other: Group) -> bool:
+    """Whether both reduce rows of the same space, and read a whole tensor of it that is the same."""
+    if not group.layout.inner or (group.layout.dims, group.layout.inner) != (other.layout.dims, other.layout.inner):
+        return False
+    elements = math.prod(example_size(size) for size in group.layout.dims)
+    return any(_elements(node) == elements for node in _read(group) & _read(other))
+
+
+def _read(group: Group) -> set[Node]:
+    """What the group reads from outside."""
+    return {use.node for node in group.nodes for use in group.rules[node].uses} - set(group.nodes)
 
 
 def _elements(node: Node) -> int:
