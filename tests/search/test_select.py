@@ -81,6 +81,14 @@ def test_a_challenger_beats_the_best_baseline_beyond_the_noise() -> None:
     assert [e.candidate.writer for e in select.ranked(entries)] == ["clear", "close", "between"]
 
 
+def test_a_challenger_need_not_be_sure_yet() -> None:
+    eager, quick = entry("eager", 100, baseline=True), entry("quick", 50, ((EAGER, 100),))
+    (beside,) = quick.verdict.comparisons
+    unsure = replace(quick, verdict=replace(quick.verdict, comparisons=(replace(beside, low=0.7, high=2.4),)))
+    assert select.challengers([eager, unsure], 0.02) == (unsure,)
+    assert not select.wins(replace(unsure.verdict, stage=Stage.CONFIRM), 0.02)
+
+
 def test_a_baseline_that_came_later_is_reached_through_one_both_knew() -> None:
     late = entry("inductor", 200, ((EAGER, 400),), baseline=True)  # timed while the machine was four times slower
     early = entry("early", 60, ((EAGER, 100),))

@@ -104,9 +104,11 @@ def estimated(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def challengers(entries: Sequence[Entry], noise: float) -> tuple[Entry, ...]:
-    """Those of `ranked` that beat every baseline beyond `noise` (0.02: two per cent), in the order of confirmation."""
+    """Those of `ranked` that seem to beat every baseline beyond `noise` (0.02: two per cent), in the order of
+    confirmation. What is sure of them does not count yet: a submission's few rounds bound a ratio loosely on a restless
+    machine, and a confirmation takes as many as it needs."""
     rivals = baselines(entries)
-    return tuple(entry for entry in ranked(entries) if lead(entry.verdict, rivals)[1] > 1 + noise)
+    return tuple(entry for entry in ranked(entries) if lead(entry.verdict, rivals)[0] > 1 + noise)
 
 
 def wins(verdict: Verdict, noise: float) -> bool:
