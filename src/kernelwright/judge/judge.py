@@ -76,9 +76,8 @@ class Judge:
         self._native = targets.is_native(device)
         self._unsupported = _too_large(problem)
         self._ground = ground(device)
-        self._reference = Reference(
-            problem, weights, settings.cache_bytes, settings.reference_s, device=self._ground.device
-        )
+        room = max(settings.cache_bytes, round(settings.cache_share * self.environment.facts.memory_bytes))
+        self._reference = Reference(problem, weights, room, settings.reference_s, device=self._ground.device)
         self._broker = Building(targets.LocalBroker(), self.gate)
         self._pool = Pool.draw(problem, settings.pool_seeds, weighted=not self._reference.weightless)
         self._turn = 0

@@ -37,7 +37,9 @@ class Settings:
     """Timed calls verified in a submission; a confirmation verifies `confirm_kept_calls`."""
     confirm_kept_calls: int = 4
     cache_bytes: int = 1 << 30
-    """What inputs and oracle results of the pool may occupy; beyond it they are computed again."""
+    """What inputs and oracle results of the pool may occupy, ..."""
+    cache_share: float = 0.125
+    """... or this share of the device's memory, if that is more; beyond it they are computed anew for each candidate."""
     survey: bool = True
     """Whether a problem is surveyed for degeneracy before its first verdict."""
     reference_s: float = 300.0
