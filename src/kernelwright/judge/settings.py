@@ -39,7 +39,7 @@ class Settings:
     cache_bytes: int = 1 << 30
     """What inputs and oracle results of the pool may occupy, ..."""
     cache_share: float = 0.125
-    """... or this share of the device's memory, if that is more; beyond it they are computed anew for each candidate."""
+    """... or this share of the device's memory, if that is more; beyond it they are computed anew each time."""
     survey: bool = True
     """Whether a problem is surveyed for degeneracy before its first verdict."""
     reference_s: float = 300.0
