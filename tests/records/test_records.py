@@ -1,6 +1,8 @@
 """Records: content addresses, JSON there and back, and the states that cannot be built."""
 
+import gc
 import json
+import weakref
 
 import pytest
 
@@ -126,6 +128,21 @@ def test_nest_there_and_back() -> None:
     leaves, template = flatten(value, lambda item: isinstance(item, bytes))
     assert leaves == [b"x", b"y", b"z"]
     assert unflatten(template, leaves) == value
+
+
+def test_a_nest_lets_its_leaves_go_at_once() -> None:
+    class Leaf:
+        pass
+
+    leaf = Leaf()
+    gone = weakref.ref(leaf)
+    gc.disable()
+    try:
+        unflatten(*reversed(flatten([leaf, {"k": (leaf,)}], lambda item: isinstance(item, Leaf))))
+        del leaf
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_nest_names_what_cannot_cross() -> None:
