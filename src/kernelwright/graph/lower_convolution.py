@@ -8,7 +8,7 @@ import torch
 from torch.fx.node import Node
 
 from kernelwright.graph.lower_emit import Source
-from kernelwright.graph.lower_epilogue import Following, is_whole, wide_dimensions
+from kernelwright.graph.lower_epilogue import Following
 from kernelwright.graph.lower_filled import FilledCall, Maker, Packing, scalar_of
 from kernelwright.graph.lower_rule import Use
 from kernelwright.graph.node import expression, is_contiguous, shape_of, tensor_of
@@ -88,13 +88,8 @@ def _pays(window: Window, rank: int, groups: int, inner: int, outer: int) -> boo
     return rank == 1 or (rank == 3 and inner <= 8)
 
 
-def _along(use: Use, space: Sequence[Any]) -> str:
-    """What tells an element of the operand; "" where the kernel has no name for it."""
-    if is_whole(use, space):
-        return "index"
-    wide = wide_dimensions(use, space)
-    if wide == []:
-        return "0"
+def _along(use: Use, wide: Sequence[tuple[int, ...]], space: Sequence[Any]) -> str:
+    """See lower_epilogue.Along."""
     return "channel" if wide == [(1,)] and prod(shape_of(use.node)) == space[1] else ""
 
 

@@ -16,8 +16,9 @@ MOST_FOLLOWING = 24
 """Operators after a sum that are looked at."""
 _FLOAT = ScalarType.FLOAT32
 
-Along = Callable[[Use, Sequence[Any]], str]
-"""What tells an element of an operand in a space (see Read); "" where the kernel has no name for it."""
+Along = Callable[[Use, Sequence[tuple[int, ...]], Sequence[Any]], str]
+"""What tells an element of an operand that is wide along some dimensions of a space, but not a whole one (see Read); ""
+where the kernel has no name for it."""
 
 
 class Following:
@@ -52,8 +53,7 @@ class Following:
             rule = rule_of(member)
             assert rule is not None  # _chosen() saw to it
             operands = [
-                values[use.node] if use.node in values else self._read(use.node, self.along(use, self.space))
-                for use in rule.uses
+                values[use.node] if use.node in values else self._read(use.node, self._place(use)) for use in rule.uses
             ]
             value = rule.compute(operands, _no_reduction, lambda _, value: self._step(value))
             values[member] = self._step(value)
@@ -89,8 +89,15 @@ class Following:
             and scalar_of(node) is _FLOAT
             and bool(inside)
             and all(use.lies == own for use in inside)
-            and all(scalar_of(use.node) is _FLOAT and self.along(use, self.space) for use in outside)
+            and all(scalar_of(use.node) is _FLOAT and self._place(use) for use in outside)
         )
+
+    def _place(self, use: Use) -> str:
+        """What tells an element of the operand; "" where nothing does."""
+        if _is_whole(use, self.space):
+            return "index"
+        wide = _wide_dimensions(use)
+        return "" if wide is None else self.along(use, wide, self.space) if wide else "0"
 
     def _read(self, node: Node, along: str) -> Variable:
         self.reads.setdefault(node, Read(f"r{len(self.reads)}", _FLOAT, along))
@@ -102,7 +109,7 @@ class Following:
         return variable
 
 
-def wide_dimensions(use: Use, space: Sequence[Any]) -> list[tuple[int, ...]] | None:
+def _wide_dimensions(use: Use) -> list[tuple[int, ...]] | None:
     """The dimensions of the space that the operand's dimensions of more than one element lie on.
 
     None where it holds elements in another shape.
@@ -113,7 +120,7 @@ def wide_dimensions(use: Use, space: Sequence[Any]) -> list[tuple[int, ...]] | N
     return [lies for size, lies in zip(shape, use.lies, strict=True) if expression(size) != 1]
 
 
-def is_whole(use: Use, space: Sequence[Any]) -> bool:
+def _is_whole(use: Use, space: Sequence[Any]) -> bool:
     """Whether the operand has an element for each of the space, in its order."""
     return use.lies == each(space) and same_sizes(shape_of(use.node), space)
 

@@ -14,7 +14,7 @@ from torch.fx.node import Node
 
 from kernelwright.graph.algebra.weights import is_prepared
 from kernelwright.graph.lower_emit import word_of
-from kernelwright.graph.lower_epilogue import Following, is_whole, wide_dimensions
+from kernelwright.graph.lower_epilogue import Following
 from kernelwright.graph.lower_filled import FilledCall
 from kernelwright.graph.lower_rule import Use
 from kernelwright.graph.node import example_size, expression, is_contiguous, shape_of, tensor_of
@@ -111,13 +111,8 @@ def linear_call(node: Node, weights: Collection[Node], taken: Collection[Node] =
     )
 
 
-def _along(use: Use, space: Sequence[Any]) -> str:
-    """What tells an element of an epilogue's operand; "" where the kernel has no name for it."""
-    if is_whole(use, space):
-        return "index"
-    wide = wide_dimensions(use, space)
-    if wide == []:
-        return "0"
+def _along(use: Use, wide: Sequence[tuple[int, ...]], space: Sequence[Any]) -> str:
+    """See lower_epilogue.Along."""
     if wide == [(len(space) - 1,)]:
         return "column"
     rows = [(dim,) for dim, size in enumerate(space[:-1]) if expression(size) != 1]
