@@ -157,6 +157,17 @@ def test_indices_may_point_at_equals_and_at_nothing_else(name):
     assert not judged(choose, tied, other).wrong
 
 
+@pytest.mark.parametrize("most", [float("inf"), float("nan")])
+def test_of_two_infinities_either_is_the_largest(most: float):
+    choose = lambda x: torch.max(x, -1)[1]
+    x = torch.randn(3, 9)
+    x[:, 2] = x[:, 7] = most
+    assert not judged(choose, x, 9 - choose(x)).wrong, "2 or 7, whichever the reference does not take"
+    assert judged(choose, x, torch.full((3,), 4)).wrong
+    x[0, 2], x[0, 7] = -float("inf"), float("inf")
+    assert judged(choose, x, torch.full((3,), 2)).wrong
+
+
 def test_an_index_twice_is_no_order():
     choose = lambda x: torch.topk(x, 3)[1]
     assert judged(choose, torch.zeros(2, 9), torch.tensor([[1, 2, 3], [4, 4, 5]])).wrong

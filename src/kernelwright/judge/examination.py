@@ -102,10 +102,10 @@ def _badly_chosen(got: torch.Tensor, value: torch.Tensor, choice: Choice) -> tor
     lift = (lambda item: item) if choice.kept else (lambda item: item.unsqueeze(choice.dim))
     mine, theirs = lift(got.clamp(0, size - 1)), lift(value)
     pick = lambda source, index: source.gather(choice.dim, index)
-    distance = (pick(choice.values, mine) - pick(choice.values, theirs)).abs()
+    found, best = pick(choice.values, mine), pick(choice.values, theirs)
     slack = torch.maximum(pick(choice.slack, mine), pick(choice.slack, theirs))
-    both_nan = torch.isnan(pick(choice.values, mine)) & torch.isnan(pick(choice.values, theirs))
-    bad = ~((distance <= slack) | both_nan | (mine == theirs))
+    equal = (found == best) | (torch.isnan(found) & torch.isnan(best))  # one infinity less another is no distance
+    bad = ~(((found - best).abs() <= slack) | equal)
     ordered = mine.sort(choice.dim).values
     if ordered.shape[choice.dim] > 1 and bool((ordered.diff(dim=choice.dim) == 0).any()):
         bad |= (ordered.diff(dim=choice.dim) == 0).any(choice.dim, keepdim=True)
