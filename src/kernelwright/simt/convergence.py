@@ -17,7 +17,7 @@ _LABEL = re.compile(r"^(\$[\w$]+):")
 _JUMP = re.compile(r"^\t(?:@!?(%\w+) )?bra(?:\.uni)? \t?(\$[\w$]+);")
 _WRITES = ("st.", "atom", "red")
 _OWN = ("%tid.x", "%laneid")
-_OWN_RESULTS = ("atom", "activemask", "vote", "shfl", "match", "call", "movmatrix", "mma")
+_OWN_RESULTS = ("atom", "activemask", "vote", "shfl", "match", "call", "movmatrix", "ldmatrix", "mma")
 
 
 @dataclass

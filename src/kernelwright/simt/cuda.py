@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernelwright.errors import LaunchError, MissingError, UsageError
 from kernelwright.records import digest
-from kernelwright.simt import compiling, convergence, glue, mma, ptx, store, wide
+from kernelwright.simt import compiling, convergence, glue, matrix_loads, mma, ptx, store, threads, wide
 from kernelwright.simt.library import Argument, Grid, Library, Report
 from kernelwright.simt.unit import Entry, Unit
 from kernelwright.toolchain import clang
@@ -58,7 +58,7 @@ _ARGUMENTS = 32
 _ALIGNMENT = 256
 _ROW_BLOCK = 256
 _WIDE = re.compile(r"\b(?:ld|st)\.global\.v[24]\.")
-_WAITS = re.compile(r"\b(?:bar|barrier|shfl|vote|activemask|match|mma|movmatrix|call)\b")
+_WAITS = re.compile(r"\b(?:bar|barrier|shfl|vote|activemask|match|mma|movmatrix|ldmatrix|call)\b")
 _VALUE_BYTES = 1 << 20
 _DYNAMIC_SHARED_ATTRIBUTE = 8
 _PLAIN_SHARED_BYTES = 48 << 10
@@ -137,7 +137,9 @@ def build(unit: Unit, entries: Sequence[Entry]) -> Library:
 @cache
 def _passes() -> str:
     """Names what is done to PTX."""
-    return digest(*(Path(module.__file__ or "").read_text() for module in (ptx, mma, wide, convergence)))
+    return digest(
+        *(Path(module.__file__ or "").read_text() for module in (ptx, mma, threads, matrix_loads, wide, convergence))
+    )
 
 
 def library(path: Path, entries: Sequence[Entry], *, cached: bool = True, log: str = "") -> Library:
@@ -158,7 +160,7 @@ def _compile(unit: Unit, entries: Sequence[Entry], folder: Path) -> tuple[str, l
     result = folder / "library.ptx"
     log = clang.run([*arguments, "-S", "-", "-o", str(result)], folder, text, readable=readable)
     text = convergence.without_idle_waits(mma.multiplied(result.read_text()))
-    result.write_text(convergence.converged(wide.widened(text)))
+    result.write_text(convergence.converged(wide.widened(matrix_loads.gathered(text))))
     read = compiling.included(reads.read_text())
     reads.unlink()
     bitcode.unlink()

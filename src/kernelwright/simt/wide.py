@@ -17,7 +17,7 @@ _PLACE = re.compile(r"\[(%\w+)(?:\+(-?\d+))?\]")
 _REGISTER = {8: r"%rs\d+", 16: r"%rs\d+", 32: r"%[rf]\d+", 64: r"%(?:rd|fd)\d+"}
 _KEPT_APART = ("ld.param.", "ld.local.", "st.local.", "ld.const.")
 """What no pointer to global or shared memory reaches."""
-_TOGETHER = ("bar", "shfl", "vote", "match", "activemask", "mma", "movmatrix")
+_TOGETHER = ("bar", "shfl", "vote", "match", "activemask", "mma", "movmatrix", "ldmatrix")
 _ORDERED = ("red", "atom", "membar", "fence", "ld.volatile", "st.volatile", "ld.relaxed", "st.relaxed", "ld.acquire")
 """What a warp does together, and what orders memory: not written twice, and nothing moves over it."""
 _WORTH = 3
