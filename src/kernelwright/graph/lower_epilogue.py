@@ -1,7 +1,8 @@
 """A sum and the elementwise operators after it that become one kernel (see loops/epilogue.py)."""
 
+import operator
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, cast
 
 from torch.fx.node import Node
 
@@ -51,7 +52,8 @@ class Following:
         values: dict[Node, Expression] = {self.node: start}
         for member in self.members[1:]:
             rule = rule_of(member)
-            assert rule is not None  # _chosen() saw to it
+            if rule is None:  # a batch norm, whose first result is a member of its own
+                continue
             operands = [
                 values[use.node] if use.node in values else self._read(use.node, self._place(use)) for use in rule.uses
             ]
@@ -63,8 +65,10 @@ class Following:
         found: dict[Node, Rule | None] = {self.node: None}
         after = self.node.next
         while after.op != "output" and len(found) <= MOST_FOLLOWING:
-            rule = None if after in taken else rule_of(after)
+            made = cast(Node, after.args[0]) if after.target is operator.getitem else after
+            rule = None if after in taken or made in taken else rule_of(after)
             if rule is not None and self._follows(after, rule, found):
+                found[made] = None
                 found[after] = rule
             after = after.next
         for last in reversed(found):

@@ -95,7 +95,7 @@ def linear_call(node: Node, weights: Collection[Node], taken: Collection[Node] =
     following = Following(node, _along, taken)
     if not is_contiguous(tensor_of(following.last)):
         following = Following(node, _along, set(node.users))
-    words = ", ".join(map(word_of, following.members[1:]))
+    words = ", ".join(dict.fromkeys(map(word_of, following.members[1:])))
     kernel = Linear(following.epilogue(), note=words)
     return LinearCall(
         x,
