@@ -58,8 +58,8 @@ def test_what_follows_is_part_of_the_kernel_and_weights_are_packed_once(dynamic:
         module, (x, other), {0: {0: Range(1, 8, 2)}, 1: {0: Range(1, 8, 2)}} if dynamic else None
     )
     body = text.partition("def forward")[2]
-    assert len(lowering.convolutions) == 1 and not lowering.fusions
-    assert text.count("self.lib.pack_convolution(") == 1 and "pack_convolution" not in body
+    assert len(lowering.convolutions) == 2 and not lowering.fusions
+    assert text.count("self.lib.pack_convolution") == 2 and "pack_convolution" not in body
     agree(made, module, x, other)
     x[1, 2, 3, 4], x[0, 0, 0, 0] = torch.nan, torch.inf
     with torch.no_grad():
@@ -92,6 +92,59 @@ def test_a_value_that_is_needed_elsewhere_ends_the_kernel() -> None:
     agree(made, module, x, volume)
 
 
+class Block(nn.Module):
+    """Convolutions of images that make few products of an element, with batch norms and a residual."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 20, (3, 5), stride=(1, 2), padding=(1, 2), bias=False)
+        self.inner = nn.Conv2d(20, 20, 3, padding=2, dilation=2)
+        self.norms = nn.ModuleList([nn.BatchNorm2d(20), nn.BatchNorm2d(20, affine=False)])
+        for norm in self.norms:
+            for buffer in (norm.running_mean, norm.running_var):
+                assert isinstance(buffer, Tensor)
+                nn.init.uniform_(buffer, 0.5, 1.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.norms[0](self.stem(x)))
+        return F.relu(y + self.norms[1](self.inner(y)))
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "open"])
+def test_a_batch_norm_is_part_of_the_kernel(dynamic: bool) -> None:
+    torch.manual_seed(0)
+    module, x = Block(), torch.randn(2, 3, 13, 37)
+    lowering, text, made = lowered(module, (x,), {0: {0: Range(1, 8, 2)}} if dynamic else None)
+    assert len(lowering.convolutions) == 2 and not lowering.fusions and "batch_norm" not in text
+    agree(made, module, x)
+    x[1, 2, 3, 4], x[0, 0, 0, 0] = torch.nan, torch.inf
+    with torch.no_grad():
+        for tensor in (*module.parameters(), *module.buffers()):
+            tensor.mul_(2)
+    follow(made, module)
+    agree(made, module, x)
+
+
+class Deviating(nn.Module):
+    """A batch norm whose input others need too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(4, 9, 1), nn.BatchNorm2d(9)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv(x)
+        return self.norm(y) * y.amax((2, 3), keepdim=True)
+
+
+def test_a_batch_norm_of_sums_that_are_needed_elsewhere_is_not() -> None:
+    torch.manual_seed(0)
+    module, x = Deviating(), torch.randn(2, 4, 9, 11)
+    lowering, _, made = lowered(module, (x,))
+    assert len(lowering.convolutions) == 1 and lowering.fusions
+    agree(made, module, x)
+
+
 class Given(nn.Module):
     """A weight that is an argument is packed in every call."""
 
@@ -110,13 +163,14 @@ def test_weights_that_are_arguments() -> None:
 @pytest.mark.parametrize(
     "module, x",
     [
-        (nn.Conv2d(16, 32, 3), torch.randn(1, 16, 12, 12)),
+        (nn.Conv2d(64, 64, 3), torch.randn(1, 64, 12, 12)),
+        (nn.Conv2d(128, 128, 3, stride=2, padding=1), torch.randn(1, 128, 12, 12)),
         (nn.ConvTranspose2d(8, 8, 3), torch.randn(1, 8, 12, 12)),
         (nn.ConvTranspose2d(8, 8, 3, stride=2).double(), torch.randn(1, 8, 12, 12).double()),
         (nn.ConvTranspose2d(8, 8, 3, stride=(1, 9)), torch.randn(1, 8, 12, 12)),
         (nn.ConvTranspose2d(3000, 2, 3, stride=2), torch.randn(1, 3000, 3, 3)),
     ],
-    ids=["plain", "stride 1", "double", "wide stride", "many channels"],
+    ids=["plain", "strided", "stride 1", "double", "wide stride", "many channels"],
 )
 def test_what_stays_with_the_library(module: nn.Module, x: Tensor) -> None:
     low = lower(rewrite(capture(module.eval(), (x,))).capture)

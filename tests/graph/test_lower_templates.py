@@ -155,7 +155,7 @@ def test_what_stays_with_the_library() -> None:
         values, places = F.max_pool2d(x, 2, return_indices=True)
         return values, places, F.conv2d(x[..., :9], w, groups=4), F.conv2d(x, full), x.flip(1).cumsum(2)
 
-    args = (drawn(1, 4, 20, 20), drawn(4, 1, 3, 3), drawn(2, 4, 3, 3))
+    args = (drawn(1, 4, 20, 20), drawn(4, 1, 3, 3), drawn(400, 4, 9, 9))
     low = lower(capture(Of(lambda m, *values: others(*values)), args))
     assert [filled.template for filled in low.filled] == ["scan"]
 

@@ -19,6 +19,9 @@ aten = torch.ops.aten
 
 LARGEST_WEIGHT = 1 << 24
 """Elements of a weight that are kept a second time, packed."""
+FEW_PRODUCTS = 200
+"""Products for an element of the input or the result. With as many, images are as fast in a library, whatever their
+size: 1.1 to 3 times slower with 10 to 150, 0.7 to 1.1 times with 200 to 700 (see `_pays` for where)."""
 _FLOAT = ScalarType.FLOAT32
 
 
@@ -79,13 +82,15 @@ def _pays(window: Window, rank: int, groups: int, inner: int, outer: int) -> boo
     """Whether libraries are far from peak here (measured with torch 2.13 on AVX-512, two threads, parts of peak).
 
     Transposed with a stride 0.05 to 0.3, volumes of few channels 0.1 to 0.3, groups of few channels 0.1 to 0.8, lines
-    0.5 to 0.9.
+    0.5 to 0.9. Images where few products are made of an element: a library lays the input and the result out anew.
     """
     if window.transposed:
         return max(window.stride) > 1
     if groups > 1:
         return 1 < inner <= 16 and rank < 3  # depthwise ones have a template that knows which to leave alone
-    return rank == 1 or (rank == 3 and inner <= 8)
+    if rank == 2:
+        return inner * outer * prod(window.taps) <= FEW_PRODUCTS * (inner * prod(window.stride) + outer)
+    return rank == 1 or inner <= 8
 
 
 def _along(use: Use, wide: Sequence[tuple[int, ...]], space: Sequence[Any]) -> str:
