@@ -15,9 +15,12 @@ from kernelwright.graph.lower_layout import Place, memory_order, operand_place
 from kernelwright.graph.lower_rule import SCALARS
 from kernelwright.graph.node import VIEWS, example_size, expression, shape_of, tensor_of
 from kernelwright.loops import (
+    Apply,
+    Cast,
     Constant,
     Expression,
     Fusion,
+    Op,
     Operand,
     Reduction,
     Result,
@@ -26,7 +29,7 @@ from kernelwright.loops import (
     Step,
     Variable,
 )
-from kernelwright.loops.expressions import rewritten, walk
+from kernelwright.loops.expressions import rewritten, variables, walk
 
 
 @dataclass(frozen=True)
@@ -128,8 +131,22 @@ class _Emitter:
         def keep(name: str, value: Expression) -> Expression:
             return value if isinstance(value, (Variable, Constant)) else self._step(f"{word}_{name}", value)
 
-        value = rule.compute(operands, reduce, keep)
+        value = rewritten(rule.compute(operands, reduce, keep), self._rounded_once)
         self.values[node] = value if isinstance(value, (Variable, Constant)) else self._step(word, value)
+
+    def _rounded_once(self, value: Expression) -> Expression | None:
+        """The root of what float64 made of a row's sums, not rounded before it as well: so is torch's deviation."""
+        match value:
+            case Apply(Op.SQRT, (Variable(name),)):
+                made = next((step.value for step in self.steps if step.name == name), None)
+            case _:
+                return None
+        if not isinstance(made, Cast) or made.to is not ScalarType.FLOAT32:
+            return None
+        sums = {
+            step.name for step in self.steps if step.reduction is not None and step.value.type is ScalarType.FLOAT64
+        }
+        return Cast(made.to, Apply(Op.SQRT, (made.operand,))) if variables(made.operand) <= sums else None
 
     def _step(self, hint: str, value: Expression, reduction: Reduction | None = None) -> Variable:
         value = self._without_repeats(hint, value)
