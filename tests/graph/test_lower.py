@@ -471,6 +471,30 @@ def test_reductions_lose_no_more_than_torch(name: str, dim: int, shape: tuple[in
     assert off <= 1.5 * own, (off / own).item()
 
 
+ROWS_OF = {
+    "softmax": lambda x: torch.softmax(x, -1),
+    "softmax of scaled": lambda x: torch.softmax(x * 0.125, -1),
+    "log_softmax": lambda x: torch.log_softmax(x, -1),
+    "logsumexp": lambda x: torch.logsumexp(x, -1),
+    "std": lambda x: x.std(-1),
+}
+
+
+@pytest.mark.parametrize("length", [31, 63, 97, 128, 191, 255, 319, 1000, 1001, 2049, 4097, 7001])
+@pytest.mark.parametrize("name", ROWS_OF)
+def test_rows_of_any_length_lose_no_more_than_torch(name: str, length: int) -> None:
+    """What vectors leave over at the end of a row counts no more than the rest of it. Half a unit beside the largest
+    error, as above."""
+    module = Of(lambda m, x: ROWS_OF[name](x))
+    torch.manual_seed(length)
+    x = torch.randn(max(16, 65536 // length), length) * 2 + 1
+    fast, _ = lowered(module, (x,))
+    with torch.no_grad():
+        check(fast(x), module, (x,), units=0.5)
+        off, own = ((value.double() - wide(module, (x,))).square().mean().sqrt() for value in (fast(x), module(x)))
+    assert off <= 1.5 * own, (off / own).item()
+
+
 def test_statistics_of_long_rows_lose_no_more_than_torch() -> None:
     """Torch adds them up in float64."""
     module, x = nn.BatchNorm2d(4, track_running_stats=False), torch.randn(9, 4, 101, 103) + 0.1

@@ -121,6 +121,18 @@ def test_keep_row_keeps_what_is_costly() -> None:
     check(kernel)
 
 
+@pytest.mark.parametrize("cols", [97, 127, 128, 255, 1000, 1001])
+def test_what_vectors_leave_over_is_summed_by_itself(cols: int) -> None:
+    """And short rows leave less over: one vector is in flight, however many the plan says."""
+    kernel = scheduled(nest(softmax(7, cols)), Plan(interleave=4))
+    loops = [s for s in statements(kernel.body) if isinstance(s, For) and s.interleave]
+    ranges = [(int(loop.start.value), int(loop.stop.value), loop.interleave) for loop in loops]
+    whole = (0, cols, 1 if cols < 128 else 4)
+    rest = cols % 64
+    summed = [(0, cols - rest, 4), (cols - rest, cols, 1)] if cols > 128 and rest else [whole]
+    assert ranges == [whole, *summed, whole]
+
+
 def test_keep_row_leaves_long_and_dynamic_rows() -> None:
     long = nest(softmax(8, 100_000))
     assert keep_row(long) == long

@@ -184,7 +184,8 @@ def _softmax_like(node: Node, logarithm: bool) -> Rule | None:
         total = reduce("total", e, Reduction.SUM)
         if logarithm:
             return apply(Op.SUB, centered, keep("log_total", apply(Op.LOG, total)))
-        return apply(Op.MUL, e, keep("inverse", apply(Op.DIV, const(1, own), total)))
+        exact = apply(Op.DIV, const(1, ScalarType.FLOAT64), cast(total, ScalarType.FLOAT64))
+        return apply(Op.MUL, e, keep("inverse", cast(exact, own)))
 
     return Rule(rows.space, (Use(source, rows.lies),), rows.lies, run, reduced=rows.reduced, heavy=True)
 

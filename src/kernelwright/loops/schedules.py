@@ -19,6 +19,7 @@ from kernelwright.loops.expressions import (
     cost,
     index_of,
     plus,
+    rewritten,
     times,
     variables,
 )
@@ -53,6 +54,8 @@ SUM_ELEMENTS = 4096
 WIDE_WORK = 8
 # An inner loop of so many elements has a sum of its own, which float64 takes in.
 RUN_ELEMENTS = 64
+# Of float32 in the widest vector there is.
+VECTOR_ELEMENTS = 16
 # Elements that make a thread worth waking: about 10 us of simple work (docs/design/threads.md).
 GRAIN_ELEMENTS = 16384
 
@@ -99,7 +102,7 @@ def scheduled(kernel: Kernel, plan: Plan) -> Kernel:
     else:
         elements = 1
     kernel = parallelise(kernel, tasks, max(1, plan.grain_elements // elements))
-    kernel = in_parts(kernel)
+    kernel = in_parts(kernel, plan.interleave * VECTOR_ELEMENTS)
     kernel = vectorise(kernel, plan.interleave)
     check(kernel)
     return kernel
@@ -247,31 +250,36 @@ def parallelise(kernel: Kernel, count: int, grain: int) -> Kernel:
     return replace(kernel, body=(tasks,))
 
 
-def in_parts(kernel: Kernel) -> Kernel:
-    """Float32 sums that lose no more than torch's, which adds in a tree: in float64 where memory is waited for, and
-    long ones in parts."""
-    return replace(kernel, body=_in_parts(kernel.body))
+def in_parts(kernel: Kernel, lanes: int) -> Kernel:
+    """Float32 sums that lose no more than torch's, which adds in a tree: in float64 where memory is waited for, long
+    ones in parts, and what `lanes` partial sums leave over by itself: it is added one by one, to little instead of to
+    nearly the whole."""
+    return replace(kernel, body=_in_parts(kernel.body, lanes))
 
 
-def _in_parts(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+def _in_parts(body: tuple[Statement, ...], lanes: int) -> tuple[Statement, ...]:
     changed: list[Statement] = []
     declared: dict[str, Declare] = {}
+    taken: dict[Expression, Expression] = {}  # what converts a sum, and the float64 that it was rounded from
     for statement in body:
         if isinstance(statement, Declare) and _is_float_sum(statement):
             declared[statement.variable.name] = statement
+        if isinstance(statement, Let):
+            statement = replace(statement, value=rewritten(statement.value, taken.get))
         if not isinstance(statement, For):
             changed.append(statement)
             continue
         inside = {s.variable.name for s in statements((statement,)) if isinstance(s, Update)}
         sums = {name: Variable(f"{name}_total", ScalarType.FLOAT64) for name in declared if name in inside}
         few = _elements_at_most(statement, SUM_ELEMENTS) and not _of_runs(statement)
-        if not sums or (few and not _light(statement)):
-            changed.append(replace(statement, body=_in_parts(statement.body)))
+        if not sums or (few and not _light(statement) and not _leaves_over(statement, lanes)):
+            changed.append(replace(statement, body=_in_parts(statement.body, lanes)))
             continue
         changed = [s for s in changed if not (isinstance(s, Declare) and s.variable.name in sums)]
         changed += [Declare(total, Reduction.SUM) for total in sums.values()]
-        changed += [_summed_wide(statement, sums)] if _light(statement) else _summed_in_parts(statement, sums)
+        changed += [_summed_wide(statement, sums)] if _light(statement) else _summed_in_parts(statement, sums, lanes)
         changed += [Let(declared[name].variable, Cast(ScalarType.FLOAT32, total)) for name, total in sums.items()]
+        taken |= {Cast(ScalarType.FLOAT64, declared[name].variable): total for name, total in sums.items()}
     return tuple(changed)
 
 
@@ -293,6 +301,14 @@ def _of_runs(loop: For) -> bool:
     return bool(inner) and all(isinstance(s.stop, Constant) and s.stop.value >= RUN_ELEMENTS for s in inner)
 
 
+def _leaves_over(loop: For, lanes: int) -> bool:
+    """Whether so many partial sums leave something over after two rounds: before, a loop more would cost a tenth."""
+    if not _innermost(loop) or not isinstance(loop.start, Constant) or not isinstance(loop.stop, Constant):
+        return False
+    length = loop.stop.value - loop.start.value
+    return length > 2 * lanes and length % lanes != 0
+
+
 def _light(loop: For) -> bool:
     """Whether memory is what the loop waits for, so that sums in float64 cost nothing."""
     leaf = [s for s in statements(loop.body) if isinstance(s, (Let, Update, Store))]
@@ -312,20 +328,35 @@ def _summed_wide(loop: For, totals: dict[str, Variable]) -> For:
     return replace(loop, body=body)
 
 
-def _summed_in_parts(loop: For, totals: dict[str, Variable]) -> list[Statement]:
+def _summed_in_parts(loop: For, totals: dict[str, Variable], lanes: int) -> list[Statement]:
     """The loop with sums of up to SUM_ELEMENTS that the totals take in."""
     if not _innermost(loop):
-        inner = [_summed_in_parts(s, totals) if isinstance(s, For) else [s] for s in loop.body]
+        inner = [_summed_in_parts(s, totals, lanes) if isinstance(s, For) else [s] for s in loop.body]
         return [replace(loop, body=tuple(statement for part in inner for statement in part))]
-    parts = {name: Variable(f"{name}_part", ScalarType.FLOAT32) for name in totals}
+    if not _elements_at_most(loop, SUM_ELEMENTS):
+        return [_long_in_parts(loop, totals)]
+    if not _leaves_over(loop, lanes):
+        return _part(loop, totals, "part")
+    assert isinstance(loop.stop, Constant) and isinstance(loop.start, Constant)
+    whole = Constant(loop.stop.value - (loop.stop.value - loop.start.value) % lanes, ScalarType.INT64)
+    rest = replace(loop, start=whole, interleave=1)  # it would not fill several vectors
+    return [*_part(replace(loop, stop=whole), totals, "part"), *_part(rest, totals, "rest")]
+
+
+def _part(loop: For, totals: dict[str, Variable], word: str) -> list[Statement]:
+    """An innermost loop with float32 sums of its own, called by `word`, and the totals that take them in."""
+    parts = {name: Variable(f"{name}_{word}", ScalarType.FLOAT32) for name in totals}
     leaf = tuple(
         replace(s, variable=parts[s.variable.name]) if isinstance(s, Update) and s.variable.name in parts else s
         for s in loop.body
     )
     begins = [Declare(part, Reduction.SUM) for part in parts.values()]
     ends = [Update(totals[name], Reduction.SUM, Cast(ScalarType.FLOAT64, part)) for name, part in parts.items()]
-    if _elements_at_most(loop, SUM_ELEMENTS):
-        return [*begins, replace(loop, body=leaf), *ends]
+    return [*begins, replace(loop, body=leaf), *ends]
+
+
+def _long_in_parts(loop: For, totals: dict[str, Variable]) -> For:
+    """An innermost loop in parts of SUM_ELEMENTS."""
     step = Constant(SUM_ELEMENTS, ScalarType.INT64)
     length = less(loop.stop, loop.start)
     if isinstance(length, Constant):
@@ -333,13 +364,15 @@ def _summed_in_parts(loop: For, totals: dict[str, Variable]) -> list[Statement]:
     else:
         count = Apply(Op.FLOOR_DIV, (plus(length, Constant(SUM_ELEMENTS - 1, ScalarType.INT64)), step))
     start = plus(loop.start, times(index_of(f"{loop.index}_part"), step))
-    own = replace(loop, start=start, stop=Apply(Op.MINIMUM, (loop.stop, plus(start, step))), body=leaf)
-    return [For(f"{loop.index}_part", Constant(0, ScalarType.INT64), count, (*begins, own, *ends))]
+    own = replace(loop, start=start, stop=Apply(Op.MINIMUM, (loop.stop, plus(start, step))))
+    zero = Constant(0, ScalarType.INT64)
+    return For(f"{loop.index}_part", zero, count, tuple(_part(own, totals, "part")))
 
 
 def vectorise(kernel: Kernel, interleave: int) -> Kernel:
-    """Every innermost loop in vectors, `interleave` of them in flight where it does not say how many; loops of fewer
-    than 4 steps are unrolled."""
+    """Every innermost loop in vectors, `interleave` of them in flight where it does not say how many: one, where the
+    loop is so short that what several leave over, one element at a time, takes most of its time. Loops of fewer than 4
+    steps are unrolled."""
 
     def change(statement: Statement) -> Statement:
         if not isinstance(statement, For):
@@ -348,7 +381,8 @@ def vectorise(kernel: Kernel, interleave: int) -> Kernel:
             return replace(statement, body=tuple(change(inner) for inner in statement.body))
         if isinstance(statement.stop, Constant) and statement.stop.value < 4 and not statement.grain:
             return replace(statement, unroll=int(statement.stop.value))
-        return replace(statement, interleave=statement.interleave or interleave)
+        few = _elements_at_most(statement, 2 * interleave * VECTOR_ELEMENTS - 1)
+        return replace(statement, interleave=statement.interleave or (1 if few else interleave))
 
     return replace(kernel, body=tuple(change(statement) for statement in kernel.body))
 
