@@ -158,3 +158,19 @@ def test_nested_results_and_wide_integers_pass_through():
         '{"dict": {"best": {"tuple": [{"tensor": 0}, {"tensor": 1}]}, "all": {"tuple": [{"tensor": 2}, 3]}}}'
     )
     assert [output.dtype for output in truth.outputs] == [torch.float64, torch.int64, torch.float64]
+
+
+class WritesToAll(nn.Module):
+    def forward(self, x, double, count):
+        count.add_(1)
+        return x.mul_(2.0) + double.add_(1.0) * count
+
+
+@pytest.mark.parametrize("wobble", [0.0, WOBBLE])
+def test_what_a_module_writes_to_its_inputs_stays_in_copies(wobble: float):
+    given = (torch.randn(8), torch.randn(8, dtype=torch.float64), torch.arange(8))
+    before = [item.clone() for item in given]
+    found = oracle(WritesToAll(), given, wobble=wobble).outputs[0]
+    assert all(torch.equal(one, two) for one, two in zip(given, before, strict=True))
+    x, double, count = before
+    assert torch.allclose(found, x.double() * 2 + (double + 1) * (count + 1), rtol=1e-5, atol=1e-6)

@@ -99,6 +99,7 @@ def ask(module: Any, wide: Any, args: Sequence[Any], kwargs: Mapping[str, Any], 
             # Foreign code fails in its own ways; every way to try is followed by a weaker one.
             except Exception as error:
                 problems.append(f"{type(error).__name__}: {str(error).splitlines()[0][:120] if str(error) else ''}")
+    args, kwargs = tree_map(_cloned, (tuple(args), dict(kwargs)))
     with torch.no_grad():
         return _with_note(_packed(module(*args, **kwargs)), "in the reference's own precision", problems)
 
@@ -233,9 +234,7 @@ def restart_noise(seed: int) -> None:
 
 
 def _lifted(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], wobble: float) -> Truth:
-    args, kwargs = tree_map(_wide, tuple(args)), tree_map(_wide, dict(kwargs))
-    if wobble:
-        args, kwargs = tree_map(partial(_shaken, size=wobble), (args, kwargs))
+    args, kwargs = tree_map(partial(_copied, wobble=wobble), (tuple(args), dict(kwargs)))
     mode = _Lift(wobble)
     with torch.no_grad(), mode:
         result = module(*args, **kwargs)
@@ -246,16 +245,25 @@ def _lifted(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], wobble:
     return Truth(outputs, template, mode.longest, "", tuple(mode.selection(leaf) for leaf in leaves))
 
 
-def _shaken(item: Any, size: float) -> Any:
-    """A copy that is moved: of inputs, which are the caller's."""
-    if _is_double(item) and item.numel():
-        item = item.clone(memory_format=torch.contiguous_format)
-        shake(item, size)
-    return item
+def _copied(item: Any, wobble: float = 0.0) -> Any:
+    """A wide copy, moved by so much: inputs are the caller's, and the user's code may write to them."""
+    if not isinstance(item, torch.Tensor):
+        return item
+    wide = _wide_dtype(item.dtype)
+    if not wobble or wide is not torch.float64:
+        return item.to(wide, copy=True)
+    made = item.to(wide, copy=True, memory_format=torch.contiguous_format)
+    if made.numel():
+        shake(made, wobble)
+    return made
+
+
+def _cloned(item: Any) -> Any:
+    return item.clone() if isinstance(item, torch.Tensor) else item
 
 
 def _plain(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], wobble: float) -> Truth:
-    args, kwargs = tree_map(_wide, tuple(args)), tree_map(_wide, dict(kwargs))
+    args, kwargs = tree_map(_copied, (tuple(args), dict(kwargs)))
     with torch.no_grad():
         return _packed(module(*args, **kwargs))
 
@@ -268,10 +276,6 @@ def _packed(result: Any) -> Truth:
 def _with_note(truth: Truth, how: str, problems: Sequence[str]) -> Truth:
     note = f"the oracle ran {how} ({problems[0]})" if how and problems else ""
     return dataclasses.replace(truth, note=note)
-
-
-def _is_double(item: Any) -> bool:
-    return isinstance(item, torch.Tensor) and item.dtype is torch.float64
 
 
 def _wide_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -261,8 +261,7 @@ class Reference:
         """`seed`: two runs with one seed are moved alike, to opposite sides where their wobbles have opposite signs."""
         if seed is not None:
             restart_noise(seed)
-        # In-place work on doubles and integers would reach the caller's tensors.
-        args, kwargs = self._call([leaf.clone() for leaf in leaves])
+        args, kwargs = self._call(leaves)
         return _unmoved(self._wide, lambda: ask(self._module, self._wide, args, kwargs, wobble))
 
     def _kinks(
