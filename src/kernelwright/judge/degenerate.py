@@ -19,6 +19,8 @@ from kernelwright.records import Case, decode, encode
 Watch = Callable[[int, int, Case], None]
 """Hears of a case before it is asked: its number, how many there are, the case."""
 _SAMPLE = 4096
+_SLICE = 1 << 16
+"""Elements of a result that are doubles at one time."""
 _OTHER_WEIGHTS = "other weights' result"
 _OTHER_INPUT = "another input's result"
 
@@ -98,7 +100,7 @@ class Tally:
             self._try(name, case, outputs, answer)
         if not self._impostors:
             self._impostors = {
-                "zeros": [torch.zeros_like(item) for item in own],
+                "zeros": [_filled(item, 0) for item in own],
                 "a constant": list(map(_constant, own)),
             }
             for name, outputs in self._impostors.items():
@@ -171,7 +173,14 @@ def _impostor(name: str, tried: Sequence[tuple[Case, bool]]) -> Impostor:
 def _constant(own: torch.Tensor) -> torch.Tensor:
     if not own.is_floating_point():
         return own.reshape(-1)[:1].expand(own.shape) if own.numel() else own
-    return torch.full_like(own, float(own.double().nan_to_num(0.0, 0.0, 0.0).mean()) if own.numel() else 0.0)
+    parts = own.reshape(-1).split(_SLICE)
+    total = sum(float(part.double().nan_to_num_(0.0, 0.0, 0.0).sum()) for part in parts)
+    return _filled(own, total / max(own.numel(), 1))
+
+
+def _filled(own: torch.Tensor, value: float) -> torch.Tensor:
+    """One number everywhere, which takes the memory of one."""
+    return torch.full((), value, dtype=own.dtype, device=own.device).expand(own.shape)
 
 
 def _passes(outputs: Sequence[torch.Tensor], answer: Answer) -> bool:
