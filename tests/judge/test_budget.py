@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.judge import budget
 from kernelwright.judge.budget import allowances, row_length
@@ -179,6 +180,28 @@ def test_other_whole_numbers_are_equal_or_undecided():
     on_the_edge = torch.full((1000,), 0.5)
     found = judged(lambda t: t > 0.5, on_the_edge, torch.rand(1000) > 0.5)
     assert found.undecided > 300 and found.wrong < 350
+
+
+class _Largest(TorchDispatchMode):
+    """The bytes of the largest tensor made."""
+
+    seen = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, torch.Tensor) and func._schema.returns[0].alias_info is None:
+            self.seen = max(self.seen, made.nbytes)
+        return made
+
+
+def test_what_is_so_is_counted_without_another_tensor_as_large():
+    numbers = torch.ones(1 << 18, dtype=torch.float64)
+    numbers[[5, 70_000, -1]] = torch.tensor([float("inf"), float("nan"), -float("inf")], dtype=torch.float64)
+    assert budget.counted(torch.isinf, numbers) == 2
+    assert budget.counted(torch.isfinite, numbers.view(512, 512).T) == numbers.numel() - 3
+    with _Largest() as largest:
+        budget.counted(torch.isfinite, numbers)
+    assert largest.seen <= numbers.nbytes // 4
 
 
 def test_rows():

@@ -27,7 +27,7 @@ is near counts as an error of the element (Reference finds it), and of that elem
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy
@@ -66,10 +66,7 @@ class Allowance:
     @property
     def undecided(self) -> float:
         """The share of elements about which the reference says nothing: its decisions hang on a rounding."""
-        count = self.allowed.numel()
-        if bool(torch.isfinite(self.allowed.sum(dtype=torch.float64))):
-            return 0.0
-        return float(torch.isinf(self.allowed).sum()) / count if count else 0.0
+        return counted(torch.isinf, self.allowed) / max(self.allowed.numel(), 1)
 
 
 @dataclass(frozen=True)
@@ -108,6 +105,11 @@ def allowances(
             found = replace(found, choice=Choice(chosen.values, held.allowed, chosen.dim, chosen.kept))
         made.append(found)
     return tuple(made)
+
+
+def counted(is_so: Callable[[torch.Tensor], torch.Tensor], numbers: torch.Tensor) -> int:
+    """Of how many numbers it is so. By slices: what a predicate makes on its way is as large as what it looks at."""
+    return sum(int(is_so(part).sum()) for part in numbers.reshape(-1).split(_SLICE))
 
 
 def wider(one: Allowance, two: Allowance) -> Allowance:

@@ -16,7 +16,7 @@ import torch
 from kernelwright import problems
 from kernelwright.graph.reference import build_reference
 from kernelwright.judge import budget
-from kernelwright.judge.budget import Allowance, allowance, allowances
+from kernelwright.judge.budget import Allowance, allowance, allowances, counted
 from kernelwright.judge.cases import told
 from kernelwright.judge.device_arena import moved
 from kernelwright.judge.examination import examine
@@ -121,12 +121,13 @@ class Reference:
         right does not depend on where numbers lie. None where it says something else or refuses."""
         if case.layout == "contiguous":
             return None
+        try:
+            self._load(case)
+            own = self.run(leaves)  # before there is an answer: what a call makes between is not held beside it
+        except Exception:  # as the user's code may refuse a layout
+            return None
         _, answer = self.ask(replace(case, layout="contiguous"), keep=keep)
         if answer is None:
-            return None
-        try:
-            own = self.run(leaves)
-        except Exception:  # as the user's code may refuse a layout
             return None
         same = len(own) == len(answer.wanted) and all(
             mine.shape == item.own.shape and mine.dtype == item.own.dtype and not examine(mine, item).wrong
@@ -313,7 +314,7 @@ def _telling(item: Allowance) -> bool:
         return True
     if item.choice is None and item.undecided > 0.5:
         return False
-    return not value.is_floating_point() or 2 * int(torch.isfinite(value).sum()) > value.numel()
+    return not value.is_floating_point() or 2 * counted(torch.isfinite, value) > value.numel()
 
 
 def _memory(tensor: torch.Tensor) -> int:
