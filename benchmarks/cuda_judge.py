@@ -342,6 +342,7 @@ def _pairs(bench: Bench, court: Court, kinds: list[tuple[str, int]], pairs: int)
         return turns
 
     found: dict[str, Any] = {}
+    call_us = 0.0
     steps = 20_000
     base = session(steps, "base")
     first = beside(base, base)[0].timing.median_us
@@ -361,6 +362,7 @@ def _pairs(bench: Bench, court: Court, kinds: list[tuple[str, int]], pairs: int)
                 other = session(round(steps * (1 + 0.03 * sign)), f"{name} {pair}")
             one, two = beside(base, other)
             ratios.append(ratio(one.timing.samples_us, two.timing.samples_us))
+            call_us = one.timing.median_us
         if other is not None:
             other.close()
         own = noise_floor(ratios) if ratios else 0.01
@@ -373,7 +375,7 @@ def _pairs(bench: Bench, court: Court, kinds: list[tuple[str, int]], pairs: int)
             "losses": sum(item.high < 1 - floor for item in ratios),
             "median_ratio": round(median(item.value for item in ratios), 5) if ratios else None,
             "ratios": [[round(item.value, 5), round(item.low, 5), round(item.high, 5)] for item in ratios],
-            "call_us": first,
+            "call_us": call_us,
             "wall_s": round(time.monotonic() - began, 1),
         }
         print(f"pairs {name}: { {key: value for key, value in found[name].items() if key != 'ratios'} }", flush=True)
