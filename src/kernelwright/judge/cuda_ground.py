@@ -42,7 +42,7 @@ _READ = (
     "/etc/nvidia",
 )
 _LEAST_WINDOW_US = 15_000.0
-"""The GPU changes from one process to the other in some 0.3 ms, and windows scatter by as much: in windows of 3 and 6 ms
+"""The GPU changes from one process to the other in some 0.3 ms, and windows scatter by as much: in windows of 3 ms the
 ratios of identical kernels lay 1 per cent apart, in these 0.2."""
 _UNEVEN_US = 100.0
 """Honest processes were seen to differ by 75 us in copying the same results."""
