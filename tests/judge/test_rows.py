@@ -9,10 +9,10 @@ import torch
 
 from kernelwright import problems
 from kernelwright.judge import examination
-from kernelwright.judge.budget import Allowance
+from kernelwright.judge.budget import Allowance, allowance
 from kernelwright.judge.examination import examine
 from kernelwright.judge.reference import Reference
-from kernelwright.judge.rows import Pieces
+from kernelwright.judge.rows import Pieces, _near
 from kernelwright.records import Case, Problem
 
 SMALL = Pieces(whole_bytes=64 * 64, piece_bytes=2048, few_bytes=0)
@@ -148,3 +148,15 @@ def test_large_results_are_compared_in_slices(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(examination, "_SLICE", 100)
     assert examine(got, wanted) == one and one.wrong == 2 and one.index == (6, 10, 12)
     assert repr(examine(lost, wanted)) == repr(two) and two.strange == 1 and two.index == (1, 3, 5)
+
+
+@pytest.mark.parametrize("shape", [(6, 4, 100), (40, 8), (3, 5), (2, 70, 70)])
+@pytest.mark.parametrize("off", [0.0, 1e-3])
+def test_only_rows_in_doubt_are_looked_at_and_say_what_all_of_them_say(shape: tuple[int, ...], off: float) -> None:
+    value = torch.randn(shape, dtype=torch.float64)
+    value.view(-1)[1::7] *= 1e-9
+    shaken = value + 2.0**-24 * torch.randn(shape, dtype=torch.float64)
+    mine = (value + 2.0**-24 * torch.randn(shape, dtype=torch.float64)).float()
+    mine.view(-1)[-1] += off
+    whole = examine(mine, allowance(value, shaken, value.float(), 9)).wrong
+    assert _near(mine, value, shaken, allowance, 9) == (whole == 0) == (off == 0.0)

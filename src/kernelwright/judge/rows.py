@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kernelwright.judge.budget import WOBBLE, Allowance, least, reach
+from kernelwright.judge.budget import WOBBLE, Allowance, least, reach, row_length
 from kernelwright.judge.examination import examine
 from kernelwright.judge.oracle import Truth
 
@@ -82,33 +82,29 @@ def in_rows(
         )
         for item in own
     ]
-    widest = [0.0] * len(own)
-    starts = list(range(0, count, each))
-    random.shuffle(starts)
+    spans = [slice(start, min(start + each, count)) for start in range(0, count, each)]
+    random.shuffle(spans)
     until = time.monotonic() + pieces.exact_s
     note, done = "", 0
-    for start in starts:
+    for span in spans:
         if done >= pieces.fewest and time.monotonic() > until:
             break
         done += 1
-        span = slice(start, min(start + each, count))
         rows = _rows(leaves, split, span)
         truth, moved = exact(rows, 0.0), exact(rows, WOBBLE)
         note = note or truth.note
         if any(item is not None for item in truth.selections):
             return None
-        for place, (whole, value, shaken) in enumerate(zip(filled, truth.outputs, moved.outputs, strict=True)):
+        for whole, value, shaken in zip(filled, truth.outputs, moved.outputs, strict=True):
             mine = whole.own[span]
             if value.shape != mine.shape or not _near(mine, value, shaken, grant, truth.reduction_length):
                 return None
             made = grant(value, shaken, mine, truth.reduction_length)
             whole.value[span], whole.allowed[span] = made.value, made.allowed
-            if value.is_floating_point() and value.numel():
-                share = (made.allowed / reach(made.value).clamp_min(torch.finfo(mine.dtype).tiny)).nan_to_num(0, 0, 0)
-                widest[place] = max(widest[place], float(share.max()))
-    for start in starts[done:]:
-        span = slice(start, min(start + each, count))
-        for whole, share in zip(filled, widest, strict=True):
+    asked, left = spans[:done], spans[done:]
+    for whole in filled if left else ():
+        share = max(_widest(Allowance(whole.value[span], whole.own[span], whole.allowed[span])) for span in asked)
+        for span in left:
             value = whole.own[span].to(whole.value.dtype)
             whole.value[span] = value
             loose = (
@@ -117,10 +113,10 @@ def in_rows(
                 else torch.zeros_like(value, dtype=torch.float32)
             )
             whole.allowed[span] = loose + torch.finfo(torch.float32).tiny
-    if done < len(starts):
-        asked = sum(min(start + each, count) - start for start in starts[:done])
+    if left:
+        rows = sum(span.stop - span.start for span in asked)
         sampled = (
-            f"the oracle was asked for {asked} of {count} rows, drawn at random; the others are held to the reference "
+            f"the oracle was asked for {rows} of {count} rows, drawn at random; the others are held to the reference "
             "as it runs"
         )
         note = f"{sampled}; {note}" if note else sampled
@@ -130,9 +126,23 @@ def in_rows(
 def _near(mine: torch.Tensor, value: torch.Tensor, shaken: torch.Tensor, grant: Grant, reduction: int) -> bool:
     """Whether a result lies within what rows grant of themselves, without its own error: that must not hide a
     dependence."""
-    if value.is_floating_point() and bool(((mine.double() - value).abs_() <= least(value, shaken, mine.dtype)).all()):
-        return True
+    if value.is_floating_point():
+        length = row_length(value.shape)
+        near = (mine.double() - value).abs_() <= least(value, shaken, mine.dtype)
+        doubtful = ~near.reshape(-1, length).all(1)
+        if not bool(doubtful.any()):
+            return True
+        # What a row of the budget grants depends on no other.
+        mine, value, shaken = (item.reshape(-1, length)[doubtful] for item in (mine, value, shaken))
     return not examine(mine, grant(value, shaken, value.to(mine.dtype), reduction)).wrong
+
+
+def _widest(item: Allowance) -> float:
+    """The largest that is allowed, as a part of what its row reaches."""
+    if not item.value.is_floating_point() or not item.value.numel():
+        return 0.0
+    share = item.allowed / reach(item.value).clamp_min_(torch.finfo(item.own.dtype).tiny)
+    return float(share.nan_to_num_(0, 0, 0).max())
 
 
 def _splits(leaves: Sequence[torch.Tensor], count: int) -> list[tuple[int, ...]]:
