@@ -20,6 +20,7 @@ from kernelwright.loops import (
     Step,
     Variable,
     by_columns,
+    by_parts,
     nest,
     print_cpp,
     scheduled,
@@ -112,6 +113,55 @@ def test_rows_too_long_for_the_cache_are_read_again() -> None:
 def test_narrow_rows_and_rows_along_memory_stay_as_they_are() -> None:
     for kernel in (nest(shares(4, 15, 64)), nest(shares(4, 64, 1 << 20))):
         assert by_columns(kernel) == kernel
+
+
+def reduced(outer: int, length: int, width: int, type: ScalarType) -> Fusion:
+    """The sum of weight * x and the least of x over the middle dimension of x: (outer, length, width)."""
+    t = type.compute
+    x, weight = Variable("x", t), Variable("weight", t)
+    return Fusion(
+        "reduced",
+        (outer, width, length),
+        1,
+        (Operand("x", type, (width * length, 1, width)), Operand("weight", type, (0, 0, 1))),
+        (
+            Step("total", Apply(Op.MUL, (x, weight)), Reduction.SUM),
+            Step("least", x, Reduction.MINIMUM),
+            Step("gap", Apply(Op.SUB, (Variable("total", t), Variable("least", t)))),
+        ),
+        (
+            Result("out0", type, "gap", (width, 1), row=True),
+            Result("out1", type, "least", (width, 1), row=True),
+        ),
+    )
+
+
+@pytest.mark.parametrize("type", TORCH, ids=lambda type: type.value)
+@pytest.mark.parametrize("shape", [(1, 128, 16), (1, 1033, 777), (3, 131, 50), (1, 515, 1100), (2, 200, 1030)], ids=str)
+def test_few_rows_in_parts(shape: tuple[int, int, int], type: ScalarType) -> None:
+    torch.manual_seed(0)
+    outer, length, width = shape
+    x, weight = torch.rand(shape).to(TORCH[type]) + 0.5, torch.rand(length).to(TORCH[type])
+    x[0, 7, 3], x[-1, -1, 5], x[0, -1, 7] = math.nan, math.inf, -math.inf
+    kernel = nest(reduced(outer, length, width, type))
+    assert by_parts(kernel, 1) != kernel
+    exact = x.double()
+    least, total = exact.amin(1), (exact * weight.double()[:, None]).sum(1)
+    tolerance = (length if type is ScalarType.FLOAT64 else 8) * torch.finfo(x.dtype).eps
+    for plan in (Plan(), Plan(interleave=1, grain_elements=1)):
+        library = kernelwright.compile(print_cpp(scheduled(kernel, plan)), language="cpp")
+        gap, small = torch.full((outer, width), 7.0, dtype=x.dtype), torch.full((outer, width), 7.0, dtype=x.dtype)
+        library.reduced(gap, small, x, weight)
+        torch.testing.assert_close(gap.double(), total - least, rtol=tolerance, atol=0, equal_nan=True)
+        torch.testing.assert_close(small.double(), least, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("shape", [(1, 120, 777), (9, 500, 64), (1, 500, 15), (1, 500, 9000)], ids=str)
+def test_short_rows_and_rows_enough_are_not_cut(shape: tuple[int, int, int]) -> None:
+    kernel = nest(reduced(*shape, ScalarType.FLOAT32))
+    assert by_parts(kernel, 1) == kernel
+    for several in (nest(shares(1, 50, 5000)), nest(shares("outer", "width", 400))):
+        assert by_parts(several, 1) == several
 
 
 @pytest.mark.parametrize(("shape", "strides"), [((300_001, 16), (1, 16)), ((16, 300_001), (300_001, 1))], ids=str)

@@ -7,7 +7,7 @@ A `Fusion` (steps over one domain) becomes a plain nest by `nest`, a fast one by
 
 from kernelwright.loops.analysis import Kind, LoopPlan, ProgramPlan, analyse
 from kernelwright.loops.attention import LARGEST_HEAD, Attention, attention_template, print_attention
-from kernelwright.loops.columns import by_columns
+from kernelwright.loops.columns import by_columns, by_parts
 from kernelwright.loops.convolution import (
     Convolution,
     Window,
@@ -110,6 +110,7 @@ __all__ = [
     "analyse",
     "attention_template",
     "by_columns",
+    "by_parts",
     "cuda_template",
     "filled_template",
     "interpret",

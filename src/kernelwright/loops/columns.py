@@ -4,6 +4,8 @@ Where the elements of a row are far apart, and those of neighbouring rows side b
 value of a row becomes a short buffer with an element for each row of the band, and what is read lies in order.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kernelwright.loops.expressions import (
@@ -16,7 +18,9 @@ from kernelwright.loops.expressions import (
     Op,
     Variable,
     index_of,
+    plus,
     rewritten,
+    times,
 )
 from kernelwright.loops.nest import Declare, For, Kernel, Let, Local, Reduction, Statement, Store, Update, neutral
 from kernelwright.loops.staging import ONE, ZERO, Block, Rows, accesses, axis_of, blocks, less, nested, rows_of
@@ -25,10 +29,14 @@ from kernelwright.loops.types import ScalarType
 BAND_BYTES = 128 * 1024
 """What the passes over a band read again: a part of the second-level cache, and safe on a thread's stack."""
 WIDEST_BAND = 256
+WIDEST_LONE = 1024
+"""Of a single pass, which reads nothing again: its sums stay in the first-level cache."""
 NARROWEST_BAND = 16
 """A cache line of float32."""
 TASKS = 8
 """Into which few rows are cut at least: more than threads, so that they share them evenly."""
+LEAST_PART = 64
+"""Elements of a row that are worth a part of their own."""
 PARTIAL = 8
 """Elements of a row added up in float32 before float64 takes in their sum: what was added one after another would lose
 more than torch, which adds in a tree."""
@@ -75,20 +83,96 @@ def by_columns(kernel: Kernel, *, spilling: bool = False) -> Kernel:
     """Rows across memory in bands. Where there are none, or vectors along them fit less well, the kernel comes back as
     it is; and so where a band would not stay in the cache from pass to pass, unless `spilling`."""
     rows = rows_of(kernel)
-    if rows is None or not any(isinstance(s, Declare) for s in rows.body):
+    across = _across(kernel, rows)
+    width = _width(kernel, rows, across, spilling) if rows and across else None
+    if rows is None or across is None or width is None:
         return kernel
+    band, loops = _band(rows, across, width)
+    return replace(kernel, body=nested(loops, tuple(_banded(band, rows.body, lambda loop: _pass(band, loop)))))
+
+
+def by_parts(kernel: Kernel, grain_elements: int) -> Kernel:
+    """Few rows across memory that are only reduced: parts of them are passed over by themselves, in bands so wide that
+    memory is read in order, and what they come to is joined last.
+
+    The kernel comes back as it is where sizes are open, where there are rows enough for tasks as wide, or passes that
+    need more than elements.
+    """
+    rows = rows_of(kernel)
+    across = _across(kernel, rows)
+    if rows is None or across is None:
+        return kernel
+    place = next(place for place, statement in enumerate(rows.body) if isinstance(statement, For))
+    before, loop, after = rows.body[:place], rows.body[place], rows.body[place + 1 :]
+    assert isinstance(loop, For)
+    alone = all(isinstance(s, Declare) for s in before) and not any(isinstance(s, (For, Local)) for s in after)
+    sizes = [each.stop.value for each in (*rows.loops, loop) if isinstance(each.stop, Constant)]
+    if not alone or len(sizes) != len(rows.loops) + 1 or not all(isinstance(s, (Let, Update)) for s in loop.body):
+        return kernel
+    *_, length = map(int, sizes)
+    count = math.prod(int(size) for size in sizes[:-1])
+    updates = [s for s in loop.body if isinstance(s, Update)]
+    types = {s.variable.name: _column_type(s.variable, s.reduction) for s in updates}
+    bands = -(-_size(across) // WIDEST_LONE)
+    parts = min(TASKS, length // LEAST_PART, BAND_BYTES // (count * sum(type.bytes for type in types.values())))
+    if _size(across) < NARROWEST_BAND or bands * count // _size(across) >= TASKS or parts < 2:
+        return kernel
+    step = -(-length // parts // PARTIAL) * PARTIAL
+    parts = -(-length // step)
+    width = -(-_size(across) // bands // NARROWEST_BAND) * NARROWEST_BAND
+    shape = (parts, *(_size(each) for each in rows.loops))
+    strides = tuple(math.prod(shape[position + 1 :]) for position in range(len(shape)))
+    joined = {name: Buffer(f"{name}_parts", type, shape, strides) for name, type in types.items()}
+    index = tuple(index_of(each.index) for each in rows.loops)
+
+    band, loops = _band(rows, across, width)
+    first = _banded(band, (*before, _part_of(loop, length, step)), lambda loop: _pass(band, loop))
+    for name, buffer in joined.items():
+        first.append(band.each(Store(buffer, (index_of("part"), *index), Load(band.columns[name], (band.place,)))))
+    grain = max(1, grain_elements // (step * count))
+    made = For("part", ZERO, Constant(parts, ScalarType.INT64), nested(loops, tuple(first)), grain)
+
+    def join(_: For) -> list[Statement]:
+        taken: list[Statement] = []
+        for s in updates:
+            column, buffer = band.columns[s.variable.name], joined[s.variable.name]
+            values = (Load(column, (band.place,)), Load(buffer, (index_of("part"), *index)))
+            taken.append(band.put(column, Apply(_TAKING_IN[s.reduction], values)))
+        return [For("part", ZERO, Constant(parts, ScalarType.INT64), (band.each(*taken),))]
+
+    last = nested(loops, tuple(_banded(band, rows.body, join)))
+    return replace(kernel, body=(*map(Local, joined.values()), made, *last))
+
+
+def _part_of(loop: For, length: int, step: int) -> For:
+    """The pass over the elements of the part: `step` from there on, and up to `length`."""
+    start = times(index_of("part"), Constant(step, ScalarType.INT64))
+    stop: Expression = Constant(step, ScalarType.INT64)
+    if length % step:
+        stop = Apply(Op.MINIMUM, (stop, less(Constant(length, ScalarType.INT64), start)))
+    shifted = plus(start, index_of(loop.index))
+
+    def moved(node: Expression) -> Expression | None:
+        return shifted if node == index_of(loop.index) else None
+
+    body = tuple(replace(s, value=rewritten(s.value, moved)) for s in loop.body if isinstance(s, (Let, Update)))
+    return replace(loop, stop=stop, body=body)
+
+
+def _size(loop: For) -> int:
+    assert isinstance(loop.stop, Constant)
+    return int(loop.stop.value)
+
+
+def _across(kernel: Kernel, rows: Rows | None) -> For | None:
+    """The loop over rows whose elements are neighbours; None where there are none, or vectors along them fit less."""
+    if rows is None or not any(isinstance(s, Declare) for s in rows.body):
+        return None
     touched = [buffer for buffer in (*kernel.outputs, *kernel.inputs) if accesses(buffer, rows.body)]
     axes = {axis for buffer in touched if (axis := axis_of(buffer, rows)) is not None}
     if len(axes) != 1 or any(not _fits(buffer, rows, next(iter(axes))) for buffer in touched):
-        return kernel
-    across = next(loop for loop in rows.loops if loop.index in axes)
-    width = _width(kernel, rows, across, spilling)
-    if width is None:
-        return kernel
-    part, block = blocks(across.index, across.stop, width)
-    body = _banded(rows, across, part, width)
-    loops = [*(loop for loop in rows.loops if loop is not across), *([block] if block else [])]
-    return replace(kernel, body=nested(loops or [For("band", ZERO, ONE, ())], body))
+        return None
+    return next(loop for loop in rows.loops if loop.index in axes)
 
 
 def _fits(buffer: Buffer, rows: Rows, axis: str) -> bool:
@@ -121,7 +205,9 @@ def _width(kernel: Kernel, rows: Rows, across: For, spilling: bool) -> int | Non
     return width // NARROWEST_BAND * NARROWEST_BAND or None
 
 
-def _banded(rows: Rows, across: For, part: Block, width: int) -> tuple[Statement, ...]:
+def _band(rows: Rows, across: For, width: int) -> tuple[_Band, list[For]]:
+    """A band of so many rows, and the loops over bands."""
+    part, block = blocks(across.index, across.stop, width)
     columns: dict[str, Buffer] = {}
     kept: dict[str, Buffer] = {}
     for statement in rows.body:
@@ -130,28 +216,39 @@ def _banded(rows: Rows, across: For, part: Block, width: int) -> tuple[Statement
                 shape, strides = (*buffer.shape, width), (*(int(s) * width for s in buffer.strides), 1)
                 kept[buffer.name] = replace(buffer, shape=shape, strides=strides)
             case Declare(variable, reduction):
-                type = ScalarType.FLOAT64 if _split(variable, reduction) else variable.type
+                type = _column_type(variable, reduction)
                 columns[variable.name] = Buffer(f"{variable.name}_column", type, (width,), (1,))
             case Let(variable):
                 columns[variable.name] = Buffer(f"{variable.name}_column", variable.type, (width,), (1,))
             case _:
                 pass
-    band = _Band(rows, across, part, width, columns, kept)
-    body: list[Statement] = [Local(buffer) for buffer in (*columns.values(), *kept.values())]
-    for statement in rows.body:
+    loops = [*(loop for loop in rows.loops if loop is not across), *([block] if block else [])]
+    return _Band(rows, across, part, width, columns, kept), loops or [For("band", ZERO, ONE, ())]
+
+
+def _banded(
+    band: _Band, statements: tuple[Statement, ...], passed: Callable[[For], list[Statement]]
+) -> list[Statement]:
+    """Statements of a row for the rows of the band, its passes as `passed` makes them."""
+    body: list[Statement] = [Local(buffer) for buffer in (*band.columns.values(), *band.kept.values())]
+    for statement in statements:
         match statement:
             case Declare(variable, reduction):
-                column = columns[variable.name]
+                column = band.columns[variable.name]
                 body.append(band.each(band.put(column, neutral(reduction, column.type))))
             case Let(variable, value):
-                body.append(band.each(band.put(columns[variable.name], band.read(value))))
+                body.append(band.each(band.put(band.columns[variable.name], band.read(value))))
             case Store(buffer, index, value):
                 body.append(band.each(Store(buffer, index, band.read(value))))
             case For():
-                body += _pass(band, statement)
+                body += passed(statement)
             case _:
                 pass
-    return tuple(body)
+    return body
+
+
+def _column_type(variable: Variable, reduction: Reduction) -> ScalarType:
+    return ScalarType.FLOAT64 if _split(variable, reduction) else variable.type
 
 
 def _split(variable: Variable, reduction: Reduction) -> bool:

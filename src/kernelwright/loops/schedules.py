@@ -6,7 +6,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from kernelwright.loops.columns import by_columns
+from kernelwright.loops.columns import by_columns, by_parts
 from kernelwright.loops.expressions import (
     Apply,
     Buffer,
@@ -88,7 +88,7 @@ def scheduled(kernel: Kernel, plan: Plan) -> Kernel:
     if plan.keep_row:
         kernel = keep_row(kernel, from_cost=plan.keep_from)
     if plan.tiles:
-        kernel = _across_memory(kernel, plain)
+        kernel = _across_memory(kernel, plain, plan.grain_elements)
     kernel = streamed(kernel, plan.stream_bytes)
     loops = loops_of_nest(kernel)
     tasks = len(loops)
@@ -108,9 +108,13 @@ def scheduled(kernel: Kernel, plan: Plan) -> Kernel:
     return kernel
 
 
-def _across_memory(kernel: Kernel, plain: Kernel) -> Kernel:
-    """Rows across memory in bands or tiles. Of rows too long for either nothing is kept (`plain`), and each pass reads
-    its bands from memory again: still whole lines, where a row by itself would take one element of each."""
+def _across_memory(kernel: Kernel, plain: Kernel, grain_elements: int) -> Kernel:
+    """Rows across memory in bands, few of them in parts too, or in tiles. Of rows too long for these nothing is kept
+    (`plain`), and each pass reads its bands from memory again: still whole lines, where a row by itself would take one
+    element of each."""
+    parted = by_parts(kernel, grain_elements)
+    if parted is not kernel:
+        return parted
     banded = turned(by_columns(kernel))
     if banded is not kernel:
         return banded
