@@ -159,7 +159,15 @@ def test_second_best_is_submitted_if_close() -> None:
     assert labels(proposed(problem(WIDE_BLOCK, 6, 50, 320), times, attempts=2)) == ["vec=4", "vec=8"]
     alone = proposed(problem(WIDE_BLOCK, 6, 50, 320), times, attempts=1)
     assert labels(alone) == ["vec=4"] and not alone.tried
-    assert labels(proposed(problem(WIDE_BLOCK, 6, 50, 320), {"vec=8": 50.0, "vec=4": 51.0})) == ["vec=4", "vec=8"]
+    assert labels(proposed(problem(WIDE_BLOCK, 6, 50, 320), {"vec=8": 50.0, "vec=4": 60.0})) == ["vec=4", "vec=8"]
+
+
+def test_nothing_is_submitted_that_gains_no_more_than_noise() -> None:
+    assert labels(proposed(problem(WIDE_BLOCK, 6, 50, 320), {"vec=8": 50.0, "vec=4": 51.0})) == ["vec=4"]
+    assert labels(proposed(problem(WIDE_BLOCK, 6, 50, 320), {"vec=8": 50.0, "vec=2": 52.0, "vec=4": 53.0})) == [
+        "vec=4",
+        "vec=8",
+    ]
 
 
 def test_the_library_s_linear_maps_can_win() -> None:

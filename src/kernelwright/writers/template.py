@@ -3,7 +3,7 @@
 Algebra first, then templates: what rewriting leaves is lowered to kernels of loops/ (fused elementwise chains, row
 softmax and norms with what stands before and after them, attention, linear maps and matrix products). Heuristics choose
 the schedule, and their choice is submitted at once; `bench.trial` then compares its neighbours, as long as that gains
-more than the noise, and what was found is submitted too.
+more than the noise, and what was found is submitted too, if it gains more than that over the first.
 """
 
 import time
@@ -69,8 +69,7 @@ class TemplateWriter:
             return
         await bench.submit(first)
         if brief.attempts > 1 and until - time.monotonic() >= LEAST_TUNING_S:
-            found = [candidate for candidate in await tuning.best() if candidate.digest != first.digest]
-            for candidate in found[: brief.attempts - 1]:
+            for candidate in (await tuning.better(first))[: brief.attempts - 1]:
                 await bench.submit(candidate)
 
 
@@ -87,12 +86,15 @@ class _Tuning:
         """The heuristics' choice; None where nothing can be fused."""
         return next((candidate for variant in self._starts() if (candidate := self._candidate(variant))), None)
 
-    async def best(self) -> list[Candidate]:
-        """The fastest in trials, and the second if it is close."""
+    async def better(self, first: Candidate) -> list[Candidate]:
+        """What was faster in trials than `first`, beyond the noise: the fastest, and the second if it is close."""
         await self._climb([start for start in self._starts() if self._candidate(start)])
-        ranked = sorted(self.times, key=self.times.__getitem__)
-        chosen = [variant for variant in ranked[:2] if self.times[variant] <= self.times[ranked[0]] * (1 + CLOSE)]
-        return [candidate for variant in chosen if (candidate := self._candidate(variant))]
+        made = {variant: candidate for variant in self.times if (candidate := self._candidate(variant))}
+        own = [self.times[variant] for variant, candidate in made.items() if candidate.digest == first.digest]
+        ranked = sorted(made, key=self.times.__getitem__)
+        least = self.times[ranked[0]] if ranked else 0.0
+        limit = min([least * (1 + CLOSE), *(time * (1 - GAIN) for time in own)])
+        return [made[variant] for variant in ranked[:2] if self.times[variant] <= limit]
 
     def _starts(self) -> list[_Variant]:
         return [_Variant(shape, Plan()) for shape in self.lowerings]
