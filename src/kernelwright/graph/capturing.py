@@ -219,10 +219,10 @@ class _AnyStride(fx.Interpreter):
 def _difference(got: Tensor, expected: Tensor) -> float:
     if got.shape != expected.shape or got.dtype != expected.dtype:
         return float("inf")
-    if not expected.dtype.is_floating_point and not expected.dtype.is_complex:
-        return 0.0 if torch.equal(got, expected) else float("inf")
-    if expected.numel() == 0:
+    if torch.equal(got, expected):  # as a rule, and at a tenth of the cost of what follows
         return 0.0
+    if not expected.dtype.is_floating_point and not expected.dtype.is_complex:
+        return float("inf")
     wide = torch.complex128 if expected.dtype.is_complex else torch.float64
     got, expected = got.to(wide), expected.to(wide)
     plain = torch.isfinite(expected)

@@ -155,6 +155,8 @@ def _check_printed(
         raise CaptureError(f"the graph of {name} computes something else: its relative error is {captured_error:.1g}")
     got = subject.outputs(printed, [leaf.clone() for leaf in leaves])
     for index, (one, other) in enumerate(zip(got, wanted, strict=True)):
+        if one.dtype == other.dtype and torch.equal(one, other):
+            continue
         size = float(other.double().abs().nan_to_num(0, 0, 0).max()) if other.numel() else 0.0
         if one.shape != other.shape or one.dtype != other.dtype:
             raise CaptureError(f"the text printed for {name} returns another shape or type for result {index}")

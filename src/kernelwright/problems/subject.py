@@ -101,8 +101,10 @@ def _agree(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
 def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
+    if torch.equal(one, other):  # as a rule, and at a tenth of the cost of what follows
+        return True
     if not one.dtype.is_floating_point:
-        return torch.equal(one, other)
+        return False
     finite = one.isfinite()
     largest = float(one[finite].abs().max()) if finite.any() else 1.0
     slack = _AGREES * torch.finfo(one.dtype).eps * largest
