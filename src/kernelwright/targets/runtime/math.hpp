@@ -91,7 +91,7 @@ KW_INLINE float exp(float x) { return exp_scaled(exp_parts(clamped(x, -105.0f, 8
 KW_INLINE float exp_falling(float x) {
     ExpParts e = exp_parts(x);
     float y = (e.q + 1.0f) * of_bits((int)(((unsigned)bits_of(e.shifted) << 23) + 0x3f800000u));
-    return x < -87.3f ? 0.0f : y;
+    return x < -87.3366f ? 0.0f : y;  // ln(2^-126) is -87.33654
 }
 
 // exp where neither x nor the result leaves the normal numbers: |x| < 87. Of a NaN it is anything.
@@ -283,9 +283,9 @@ KW_INLINE double exp_scaled(ExpParts64 e) {
 }
 KW_INLINE double exp(double x) { return exp_scaled(exp_parts(clamped(x, -746.0, 710.0))); }
 KW_INLINE double exp_falling(double x) {
-    ExpParts64 e = exp_parts(x < -708.3 ? -708.3 : x);
+    ExpParts64 e = exp_parts(x < -708.3965 ? -708.3965 : x);
     double y = (e.q + 1.0) * power_of_two(e.n);
-    return x < -708.3 ? 0.0 : y;
+    return x < -708.3965 ? 0.0 : y;  // ln(2^-1022) is -708.39642
 }
 KW_INLINE double expm1(double x) {
     ExpParts64 e = exp_parts(clamped(x, -40.0, 710.0));
