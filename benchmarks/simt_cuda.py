@@ -3,8 +3,8 @@
     python benchmarks/simt_cuda.py make FOLDER mlx=PATH/TO/mlx [candle=PATH ggml=PATH]    PTX of all cases and races
     python benchmarks/simt_cuda.py run FOLDER [--json FILE]                               on a machine with a GPU
 
-`run` compares the cases of metal_cases with NumPy, then times MLX's softmax and GEMM by turns with torch and with a
-copy of the device: medians of 20, each of enough calls to last a millisecond or more.
+`run` compares the cases of metal_cases with NumPy, then times MLX's elementwise kernels by turns with a copy of the
+device (`copy_`), its softmax and GEMM with torch's: medians of 20, each of enough calls to last a millisecond or more.
 """
 
 import argparse
@@ -28,6 +28,8 @@ from kernelwright.simt import Entry, Parameter, cuda
 from kernelwright.simt.library import Argument
 
 TURNS = 20
+ELEMENTWISE = ("Abs", "Exp")
+ELEMENTS = 1 << 28
 SOFTMAX = ((65536, 4096, np.float32), (131072, 1000, np.float32), (131072, 1000, np.float16))
 GEMM = ((4096, np.float32), (4096, np.float16))
 _KERNELS = "mlx/backend/metal/kernels"
@@ -100,6 +102,8 @@ def make(folder: Path, checkouts: dict[str, str]) -> int:
 
 
 def races() -> Iterator[tuple[str, str, Mapping[int | str, Any]]]:
+    for name in ELEMENTWISE:
+        yield f"{_KERNELS}/unary.metal", f"v_{name}float32float32", {}
     for _, _, dtype in SOFTMAX:
         yield f"{_KERNELS}/softmax.metal", f"block_softmax_{np.dtype(dtype)}", {}
     for _, dtype in GEMM:
@@ -177,7 +181,7 @@ def launched(kernel: Made, case: Case) -> float:
 
 def timed(folder: Path) -> Iterator[dict[str, Any]]:
     """A row for each race."""
-    for race in (*copies(), *softmaxes(folder), *products(folder)):
+    for race in (*maps(folder), *softmaxes(folder), *products(folder)):
         here, beside = by_turns(race.here, race.beside)
         row = {
             "race": race.name,
@@ -194,12 +198,23 @@ def timed(folder: Path) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def copies() -> Iterator[Race]:
+def maps(folder: Path) -> Iterator[Race]:
     import torch
 
-    x = torch.randn(1 << 28, device="cuda")
+    x = torch.randn(ELEMENTS, device="cuda")
     y = torch.empty_like(x)
-    yield Race("copy of 268 M floats", lambda: y.copy_(x), lambda: y.copy_(x), 2 * x.nbytes, "B", 0.0, 0.0)
+    size = np.uint32(ELEMENTS).tobytes()
+    for name in ELEMENTWISE:
+        kernel = Made(folder, f"race-v_{name}float32float32")
+
+        def call(x: Any, y: Any, kernel: Made = kernel) -> Any:
+            kernel(x, y, size, threads=(ELEMENTS,), group_size=(1024,))
+            return y
+
+        exact = getattr(torch, name.lower())(x.double())
+        far = [away(call(x, y), exact), away(call(moved(x), moved(y)), exact)]
+        here = partial(call, x, y)
+        yield Race(f"{name} of {ELEMENTS} floats", here, partial(y.copy_, x), 2 * x.nbytes, "B", *far)
 
 
 def softmaxes(folder: Path) -> Iterator[Race]:

@@ -34,6 +34,7 @@ def value(body: str, register: str) -> tuple[list[int], bool] | None:
         ("shl.b32 \t%x, 1, %r1;", lambda t: (1 << t) % 2**32),
         ("shr.u32 \t%x, %r1, 3;", lambda t: t >> 3),
         ("shr.u32 \t%x, -1, %r1;", lambda t: (2**32 - 1) >> t),
+        ("shr.u64 \t%x, -1, %r1;", lambda t: (2**64 - 1) >> t),
         ("cvt.u64.u32 \t%x, %r1;", lambda t: t),
         ("cvt.s32.s8 \t%x, %r1;", lambda t: ((t + 128) % 256 - 128) % 2**32),
         ("mov.b32 \t%x, -1;", lambda t: 2**32 - 1),
@@ -78,6 +79,12 @@ def test_places_in_shared_memory_are_somewhere_and_stay_aligned() -> None:
         "\tmov.b64 \t%rd1, tile;\n\tshl.b64 \t%x, %rd1, 1;\n",
         "\tmov.b64 \t%rd1, tile;\n\tsub.s64 \t%x, 8, %rd1;\n",
         "\tmov.b64 \t%rd1, tile;\n\tcvt.u16.u64 \t%x, %rd1;\n",
+        "\tmov.b64 \t%rd1, tile;\n\tadd.cc.s64 \t%x, %rd1, %rd1;\n",
+        "\tmov.b64 \t%rd1, tile;\n\tcvt.rn.f32.u64 \t%x, %rd1;\n",
+        "\tcvt.s16.s8 \t%x, %r1;\n",
+        "\tmov.b32 \t%x0, 0;\n"
+        + "".join(f"\tadd.s32 \t%x{i + 1}, %x{i}, 1;\n" for i in range(4000))
+        + "\tmov.b32 \t%x, %x4000;\n",
     ],
 )
 def test_what_hangs_on_more_is_not_known(body: str) -> None:

@@ -181,8 +181,7 @@ class _CudaHost:
         self, index: int, entry: Entry, arguments: Mapping[int, Argument], grid: Grid, group_memory: Mapping[int, int]
     ) -> Report:
         context, stream = _current()
-        threads = grid.group[0] * grid.group[1] * grid.group[2]
-        block = -(-threads // 32) * 32
+        block = -(-grid.group[0] * grid.group[1] * grid.group[2] // 32) * 32
         name = f"simt_entry_{index}"
         if self._rows[index] and _can_be_cut(arguments, grid):
             name, grid = f"simt_row_{index}", Grid(grid.threads, (4 * _ROW_BLOCK, 1, 1))

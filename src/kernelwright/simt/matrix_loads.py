@@ -20,10 +20,14 @@ from kernelwright.simt.threads import ALIGNMENT, MOST, Threads, aligned_places
 _LOADS = ("ld.shared.b32", "ld.shared.u32")
 _TURN = "movmatrix.sync.aligned.m8n8.trans.b16"
 _TOGETHER = ("bar.sync", "movmatrix", "mma.sync")
-"""What all threads of a warp do in one step: so they do what follows, until a branch."""
-_ORDERS = ("st.", "atom", "red", "bar.sync", "barrier", "membar", "fence", "ld.volatile", "ld.acquire", "ld.relaxed")
-"""What no load of shared memory may pass. `bar.warp.sync` is not among it: in straight code between two stores a warp's
-threads have nothing to wait for of each other."""
+"""What all threads of a warp do in one step, and so what follows until a branch. In warps that are not whole nothing is
+multiplied."""
+_WRITES = ("st.", "atom", "red")
+_ORDERS = (*_WRITES, "bar.sync", "barrier", "membar", "fence", "ld.volatile", "ld.acquire", "ld.relaxed")
+"""What no load of shared memory may pass, ..."""
+_WAIT = "bar.warp.sync"
+"""... and this as well, unless nothing was written since the whole group waited: then threads of a warp have nothing to
+wait for of each other."""
 _PLACE = re.compile(r"\[(%\w+)(?:\+(-?\d+))?\]$")
 _LANE, _PART, _AWAY, _ROWS = "%simt_lane", "%simt_part", "%simt_away", "%simt_rows"
 
@@ -86,13 +90,18 @@ class _Finder:
     def groups(self, start: int, stop: int) -> Iterator[_Group]:
         """The groups in straight code. Between two stores loads may stand anywhere, their results ready in time."""
         together: int | None = None
-        begin = start
+        begin, written = start, True
         for at in range(start, stop + 1):
             line = self._code[at] if at < stop else None
-            if at == stop or (line and line.name.startswith(_ORDERS)):
+            name = line.name if line else ""
+            if at == stop or name.startswith(_ORDERS) or (written and name.startswith(_WAIT)):
                 yield from self._between(begin, at, together)
                 begin = at + 1
-            if together is None and line and line.name.startswith(_TOGETHER):
+            if name.startswith(_WRITES):
+                written = True
+            elif name.startswith("bar.sync"):
+                written = False
+            if together is None and line and not line.predicate and name.startswith(_TOGETHER):
                 together = at + 1
 
     def _between(self, start: int, stop: int, together: int | None) -> Iterator[_Group]:

@@ -16,8 +16,10 @@ ALIGNMENT = 16
 
 _SHARED = re.compile(r"\.shared \.align (\d+) \.b8 (\w+)\[")
 _TYPE = re.compile(r"[bus](8|16|32|64)$")
+_WIDE = re.compile(r"[bus](32|64)$")
 _GROUP_MEMORY = range(256, 384, 4)
 """Where a launch's offsets of group memory lie, each a multiple of 256 (struct Launch of runtime/cuda.hpp)."""
+_DEEPEST = 100
 _Parts = npt.NDArray[np.uint64]
 
 
@@ -41,18 +43,21 @@ class Threads:
         """`lines` is the entry, `places` are those of `aligned_places`."""
         self._makers: dict[str, ptx.Instruction | None] = {}
         self._known: dict[str, Value | None] = {}
+        self._depth = 0
         for found in filter(None, map(ptx.instruction, lines)):
             for name in found.writes:
                 self._makers[name] = None if name in self._makers else found
         self._places = places
 
     def value(self, register: str) -> Value | None:
-        """None where it is not known."""
+        """None where it is not known, or hangs on more than `_DEEPEST` others in a row."""
         if register not in self._known:
             self._known[register] = None  # what hangs on itself is not known
             maker = self._makers.get(register)
-            if maker and not maker.predicate and len(maker.writes) == 1:
+            if maker and not maker.predicate and len(maker.writes) == 1 and self._depth < _DEEPEST:
+                self._depth += 1
                 self._known[register] = self._result(maker)
+                self._depth -= 1
         return self._known[register]
 
     def _result(self, maker: ptx.Instruction) -> Value | None:
@@ -65,7 +70,7 @@ class Threads:
             return None
         values = [value for value in given if value is not None]
         somewhere = [value.somewhere for value in values]
-        if any(somewhere) and (name not in _MOVES or any(int(kind[1:]) < 32 for kind in kinds)):
+        if any(somewhere) and (name not in _MOVES or not all(map(_WIDE.match, kinds))):
             return None
         if name == "sub" and somewhere[1]:
             return None
@@ -133,7 +138,10 @@ def _product(kinds: list[str], values: list[_Parts]) -> _Parts | None:
 
 
 def _converted(kinds: list[str], values: list[_Parts]) -> _Parts | None:
-    whole = len(kinds) == 2 and _TYPE.match(kinds[0])
+    to = kinds[0]
+    whole = (
+        len(kinds) == 2 and _TYPE.match(to) and (to[0] != "s" or _WIDE.match(to))
+    )  # else it extends into its register
     return _wrapped(_read(values[0], kinds[1]), kinds[0]) if whole else None
 
 
@@ -143,12 +151,11 @@ def _shifted_up(kinds: list[str], values: list[_Parts]) -> _Parts | None:
 
 
 def _shifted_down(kinds: list[str], values: list[_Parts]) -> _Parts | None:
-    count = np.minimum(_cut(values[1], 32), 63).view(np.int64)
-    kind = kinds[-1]
-    one = _read(values[0], kind)
-    signed = kind[0] == "s"
-    result = one >> count if signed else (one.view(np.uint64) >> count.view(np.uint64)).view(np.int64)
-    return _wrapped(result, kind)
+    kind, count = kinds[-1], _cut(values[1], 32)
+    one, most = _read(values[0], kind), np.minimum(count, 63)
+    if kind[0] == "s":
+        return _wrapped(one >> most.view(np.int64), kind)
+    return np.where(count < 64, one.view(np.uint64) >> most, 0).astype(np.uint64)
 
 
 _RULES = {
