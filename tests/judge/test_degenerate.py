@@ -10,6 +10,7 @@ from kernelwright.judge import JUDGE_VERSION, Gate, Judge
 from kernelwright.judge.cases import Pool
 from kernelwright.judge.degenerate import Tally, remembered
 from kernelwright.judge.reference import Reference
+from kernelwright.records import Case
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -97,3 +98,17 @@ def test_a_survey_stops_where_all_are_unmasked_or_the_time_is_up(tmp_path):
         hurried = judge.survey(whole=True, budget_s=0.0)
         assert hurried.degenerate and f"{hurried.left_out} cases left" in hurried.sentence
         assert not judge.survey(whole=True).left_out
+
+
+def test_a_survey_leaves_the_references_own_answer_as_it_is(tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text(FILE.replace("BODY", "return (x.double() - 0.5).sqrt()"))
+    problem = problems.load(f"{path}:Sub")
+    reference = Reference(problem, None, 1 << 26)
+    case = Case("nominal", 1)
+    answer = reference.ask(case)[1]
+    assert answer is not None
+    (before,) = [item.own.clone() for item in answer.wanted]
+    assert before.dtype == torch.float64 and before.isnan().any()
+    Tally().add(case, answer)
+    torch.testing.assert_close(answer.wanted[0].own, before, rtol=0, atol=0, equal_nan=True)

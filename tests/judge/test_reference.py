@@ -54,7 +54,11 @@ def test_a_layout_has_the_answer_of_plain_memory(layout: str, tmp_path: Path, mo
 
 @pytest.mark.parametrize(
     ("body", "answers"),
-    [("return x * (2.0 if x.is_contiguous() else 3.0)", True), ("return x.view(48) * 2.0", False)],
+    [
+        ("return x * (2.0 if x.is_contiguous() else 3.0)", True),
+        ("return x.view(48) * 2.0", False),
+        ("return x * 2.0 if x.is_contiguous() else exit()", False),
+    ],
 )
 def test_a_layout_that_the_reference_minds_has_an_answer_of_its_own(body: str, answers: bool, tmp_path: Path) -> None:
     reference = Reference(load(tmp_path, body), None, 1 << 20)

@@ -109,7 +109,7 @@ def allowances(
 
 def counted(is_so: Callable[[torch.Tensor], torch.Tensor], numbers: torch.Tensor) -> int:
     """Of how many numbers it is so. By slices: what a predicate makes on its way is as large as what it looks at."""
-    return sum(int(is_so(part).sum()) for part in numbers.reshape(-1).split(_SLICE))
+    return int(sum(is_so(part).sum() for part in numbers.reshape(-1).split(_SLICE)))
 
 
 def wider(one: Allowance, two: Allowance) -> Allowance:

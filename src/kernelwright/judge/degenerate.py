@@ -174,8 +174,8 @@ def _constant(own: torch.Tensor) -> torch.Tensor:
     if not own.is_floating_point():
         return own.reshape(-1)[:1].expand(own.shape) if own.numel() else own
     parts = own.reshape(-1).split(_SLICE)
-    total = sum(float(part.double().nan_to_num_(0.0, 0.0, 0.0).sum()) for part in parts)
-    return _filled(own, total / max(own.numel(), 1))
+    total = sum(part.double().nan_to_num(0.0, 0.0, 0.0).sum() for part in parts)
+    return _filled(own, float(total) / max(own.numel(), 1))
 
 
 def _filled(own: torch.Tensor, value: float) -> torch.Tensor:

@@ -6,7 +6,7 @@ Runs the user's own code, in the judge's process, never a candidate's.
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -57,6 +57,11 @@ class Answer:
     def bytes(self) -> int:
         """What keeping it costs."""
         return sum(item.value.nbytes + item.own.nbytes + item.allowed.nbytes for item in self.wanted)
+
+
+def _is_own(case: Case) -> bool:
+    """Whether a case has the very inputs that the problem's text draws."""
+    return replace(case, seed=0, hidden=False) == Case("nominal", 0)
 
 
 class Reference:
@@ -122,8 +127,9 @@ class Reference:
         if case.layout == "contiguous":
             return None
         try:
-            self._load(case)
-            own = self.run(leaves)  # before there is an answer: what a call makes between is not held beside it
+            with self._patience(case):
+                self._load(case)
+                own = self.run(leaves)  # before there is an answer: what a call makes between is not held beside it
         except Exception:  # as the user's code may refuse a layout
             return None
         _, answer = self.ask(replace(case, layout="contiguous"), keep=keep)
@@ -206,11 +212,10 @@ class Reference:
         return numerics.tf32_conv or numerics.tf32_matmul, case.family in _ALIKE
 
     def _try(self, case: Case, leaves: list[torch.Tensor]) -> Answer | None:
-        own = replace(case, seed=0, hidden=False) == Case("nominal", 0)
-        limit_s = self._limit_s if own or not self._took_s else max(_LEAST_S, _SLOWER * self._took_s)
+        own = _is_own(case)
         began = time.monotonic()
         try:
-            with patience(limit_s, f"the reference {self.problem.name} ({told(case)})"):
+            with self._patience(case):
                 answer = self.answer(leaves, case)
             if own:
                 self._took_s = max(self._took_s, time.monotonic() - began)
@@ -221,6 +226,11 @@ class Reference:
             if own:
                 raise
             return None
+
+    def _patience(self, case: Case) -> AbstractContextManager[None]:
+        """Around what the user's code does for a case: longer than on its own inputs, but not for ever."""
+        limit_s = self._limit_s if _is_own(case) or not self._took_s else max(_LEAST_S, _SLOWER * self._took_s)
+        return patience(limit_s, f"the reference {self.problem.name} ({told(case)})")
 
     def _keep(self, digest: str, made: tuple[list[torch.Tensor], Answer | None]) -> None:
         """Where there is no room nothing older goes: candidates meet the pool's cases in one order, in which what was

@@ -103,7 +103,8 @@ def in_rows(
             whole.value[span], whole.allowed[span] = made.value, made.allowed
     asked, left = spans[:done], spans[done:]
     for whole in filled if left else ():
-        share = max(_widest(Allowance(whole.value[span], whole.own[span], whole.allowed[span])) for span in asked)
+        shares = (_widest(Allowance(whole.value[span], whole.own[span], whole.allowed[span])) for span in asked)
+        share = max(shares, default=0.0)
         for span in left:
             value = whole.own[span].to(whole.value.dtype)
             whole.value[span] = value

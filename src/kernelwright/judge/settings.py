@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from kernelwright.judge.session import SessionSettings
 
-JUDGE_VERSION = "5"
+JUDGE_VERSION = "6"
 """Raised whenever a rule changes that could change a verdict: older verdicts then no longer stand."""
 
 
