@@ -1,4 +1,4 @@
-"""Where kernelwright keeps what outlives a run: archive, compile cache, signing key, device measurements."""
+"""Where kernelwright keeps what outlives a run: archive, compile cache, signing key, what was measured and examined."""
 
 import os
 import sys

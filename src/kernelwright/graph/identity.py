@@ -194,7 +194,7 @@ class _Writer:
 def content_digest(value: Tensor) -> str:
     """Names a constant's values."""
     data = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-    return hashlib.sha256(data.numpy().tobytes()).hexdigest()
+    return hashlib.sha256(data.numpy().data).hexdigest()
 
 
 def _results(capture: Capture) -> tuple[Node, ...]:

@@ -1,7 +1,7 @@
 """Runs a reference once and writes down its contract: the tensors it takes, their bounds, its graph."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from torch import nn
 
 from kernelwright.errors import CaptureError, ProblemError
 from kernelwright.graph import agrees, capture_problem, identify
+from kernelwright.problems import examined
 from kernelwright.problems.contract import leaf_names, opened, spec_of
 from kernelwright.problems.dialect import call_inputs
 from kernelwright.problems.drawing import drawn
@@ -37,27 +38,30 @@ def examine(problem: Problem, specs: Sequence[TensorSpec] = ()) -> Problem:
     names = leaf_names(model, call, problem.name)
     tensors = tuple(spec_of(name, index, leaves, bounds[index]) for index, name in enumerate(names))
     problem = replace(problem, signature=Signature(opened(tensors, specs), template))
-    return complete(problem, model, leaves, bounds)
+    return complete(Subject(problem), model, leaves, bounds)
 
 
 def complete(
-    problem: Problem,
-    model: nn.Module,
-    leaves: Sequence[torch.Tensor],
-    bounds: Sequence[Bounds],
-    weights: Mapping[str, torch.Tensor] | None = None,
+    subject: Subject, model: nn.Module, leaves: Sequence[torch.Tensor], bounds: Sequence[Bounds], key: str = ""
 ) -> Problem:
-    """`problem`, whose signature is known but for bounds, with bounds and region.
+    """The subject's problem, whose signature is known but for bounds, with bounds and region.
 
-    `bounds` are the intervals that the leaves were drawn from, where that is known. Raises ProblemError.
+    `bounds` are the intervals that the leaves were drawn from, where that is known. What was found before under `key`
+    (`examined.key_of`) is taken, and what is found now kept. Raises ProblemError.
     """
-    subject = Subject(problem, weights)
-    result = subject.refuse_unrepeatable(model, leaves)
-    if all(bool(leaf.isfinite().all()) for leaf in result):
+    problem = subject.problem
+    known = examined.recalled(problem, key) if key else None
+    if known is not None:
+        return known
+    finite = all(bool(leaf.isfinite().all()) for leaf in subject.refuse_unrepeatable(model, leaves))
+    if finite:
         problem = replace(problem, signature=_bounded(subject, model, leaves, bounds))
     else:
         warnings.warn(f"{problem.name} gives NaN or Inf for its own inputs", stacklevel=4)
-    return _identified(problem, model, leaves)
+    problem = _identified(problem, model, leaves)
+    if key and finite:  # what is not is to be said again
+        examined.keep(problem, key)
+    return problem
 
 
 def _bounded(subject: Subject, model: nn.Module, leaves: Sequence[torch.Tensor], bounds: Sequence[Bounds]) -> Signature:

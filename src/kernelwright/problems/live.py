@@ -15,6 +15,7 @@ from kernelwright.graph import Capture, agrees, capture, print_module
 from kernelwright.problems.contract import leaf_names, spec_of
 from kernelwright.problems.dialect import flatten_call
 from kernelwright.problems.examine import complete
+from kernelwright.problems.examined import key_of
 from kernelwright.problems.speak import get_inputs_text
 from kernelwright.problems.subject import Subject, autocast_region
 from kernelwright.records import Numerics, Problem, Signature, unflatten
@@ -68,7 +69,7 @@ def from_module(
         with autocast_region(problem):
             error = agrees(taken, model, rebuilt["args"], rebuilt["kwargs"])
         _check_printed(subject, printed, model, leaves, error)
-    return complete(problem, printed, leaves, [None] * len(leaves), weights), weights
+    return complete(subject, printed, leaves, [None] * len(leaves), key_of(problem, weights, leaves)), weights
 
 
 def _refuse_devices(model: nn.Module, name: str) -> None:
