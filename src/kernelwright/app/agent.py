@@ -34,7 +34,7 @@ Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="What was done
 Wait = Annotated[float, typer.Option("--wait", metavar="SECONDS", max=WAIT_S, min=0, help="How long to wait for it.")]
 
 
-@app.command(epilog="Example: kernelwright agent task examples/gelu_mlp.py:GeluMLP --target cpu --json -")
+@app.command(epilog="Example: kernelwright agent task examples/rmsnorm.py:RMSNorm --target cpu --json -")
 def task(
     reference: Annotated[
         str | None,

@@ -64,14 +64,14 @@ def bench(
     from kernelwright.archive import open_archive
     from kernelwright.problems import load
     from kernelwright.report import BenchRow, Result, bench_json, bench_row, bench_table, write_bench_html
-    from kernelwright.search import choose_device, search
+    from kernelwright.search import search
     from kernelwright.targets import environment
 
     console = console_for(json_to)
     if out:
         refuse_unwritable(out)
-    device, budget_s = choose_device(target), parse_budget(budget)
     swarm = choosing.Swarm(models, strategy, turns, max_cost, max_tokens)
+    device, budget_s = choosing.device_for(target, options.names(writers), swarm), parse_budget(budget)
     chosen = choosing.choose(options.names(writers), swarm, device, archive, options.names(baselines))
     references = list_references(source, level, problems)
     rows: list[BenchRow] = []

@@ -7,7 +7,7 @@ import typer
 from kernelwright.app import options
 from kernelwright.app.console import aside, console_for, write_json
 
-EXAMPLE = "Example: kernelwright brief examples/gelu_mlp.py:GeluMLP --target cpu"
+EXAMPLE = "Example: kernelwright brief examples/rmsnorm.py:RMSNorm --target cpu"
 
 
 def brief(

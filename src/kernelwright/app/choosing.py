@@ -14,7 +14,7 @@ from kernelwright.archive import Archive, open_archive
 from kernelwright.context import LANGUAGES, languages_of
 from kernelwright.errors import MissingError, UsageError
 from kernelwright.records import Beside, Call, Picture, Problem, Reference
-from kernelwright.search import choose_writers, everybody
+from kernelwright.search import choose_device, choose_writers, everybody
 from kernelwright.writers import Writer
 from kernelwright.writers.agent import AgentWriter
 from kernelwright.writers.human import HumanWriter
@@ -36,6 +36,15 @@ class Swarm:
     max_tokens: int | None = None
     resume: str | None = None
     """An earlier run that this one goes on with."""
+
+
+def device_for(target: str, names: Sequence[str] | None, swarm: Swarm) -> str:
+    """The device called `target`, or for "auto" the best that one of the writers of these names proposes for.
+
+    Models write for any. Raises UsageError and MissingError.
+    """
+    plain = None if names is None else [name.partition(":")[0] for name in names]
+    return choose_device(target, writers=() if swarm.models is not None else choose_writers(plain))
 
 
 def choose(

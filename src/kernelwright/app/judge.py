@@ -101,19 +101,21 @@ def judge(
     from kernelwright.search import choose_device, choose_writers, search
 
     console = console_for(json_to)
-    device, budget_s = choose_device(target), parse_budget(budget)
+    budget_s = parse_budget(budget)
     stock = [writer for writer in choose_writers(options.names(baselines)) if writer.baseline]
     before: Verdict | None = None
     replayed: Verdict | None = None
     if replay is not None:
         loaded, entry = bundle.read(replay, trust=trust)
         given, before = entry.candidate, entry.verdict
+        device = choose_device(target, language=given.target.partition("@")[0])
         if before.cases:
             with aside(json_to), Judge(loaded, device) as judge_again:
                 replayed = judge_again.again(given, before.cases)
     else:
         if problem is None:
             raise typer.BadParameter("Missing argument 'PROBLEM'.")
+        device = choose_device(target, language=_language(candidate) if candidate is not None else "torch")
         try:
             with aside(json_to), patience(budget_s, f"loading {problem}"):
                 loaded = load(problem, inputs=inputs or (), scale=scale, training=train_mode, autocast=autocast)
@@ -186,6 +188,15 @@ def _survey(problem: Problem, device: str, json_to: str | None, budget_s: float)
     }
     impostors = [{"name": item.name, "passes": item.passes, "fails": item.fails} for item in found.impostors]
     write_json({**told, "impostors": impostors}, json_to)
+
+
+def _language(path: Path) -> str:
+    """What a candidate is written in. What cannot be read is told of when it is read whole."""
+    file = path / "model.py" if path.is_dir() else path
+    try:
+        return language_of(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return "torch"
 
 
 def read_candidate(path: Path, problem: Problem, device: str) -> Candidate:

@@ -84,15 +84,15 @@ def optimize(
     from kernelwright.archive import open_archive
     from kernelwright.problems import load
     from kernelwright.report import outcome_json
-    from kernelwright.search import choose_device, search
+    from kernelwright.search import search
     from kernelwright.search.executors import executor_named
 
     if (reference is None) == (misses is None):
         raise UsageError('give either what to make fast, as "file.py:Class", or --misses ARCHIVE')
     console = console_for(json_to)
     refuse_folder(out)
-    device, budget_s = choose_device(target), parse_budget(budget)
     swarm = choosing.Swarm(models, strategy, turns, max_cost, max_tokens, resume)
+    device, budget_s = choosing.device_for(target, options.names(writers), swarm), parse_budget(budget)
     chosen = choosing.choose(options.names(writers), swarm, device, archive, options.names(baselines))
     judging = executor_named(executor)
     beside = choosing.beside(references or (), profiles or (), profile_images or ())

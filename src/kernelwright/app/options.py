@@ -34,7 +34,7 @@ Baselines = Annotated[
         "--baselines",
         metavar="NAMES",
         help="Stock tools that candidates are timed beside, by commas; onnxruntime and openvino take part only so. "
-        "eager is always among them, and inductor by default.",
+        "eager is always among them; inductor too, unless --writers names others.",
         show_default=False,
     ),
 ]

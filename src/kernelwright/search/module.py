@@ -11,7 +11,7 @@ from kernelwright.archive import Archive, open_archive
 from kernelwright.errors import CaptureError, UsageError
 from kernelwright.records import Entry, Event
 from kernelwright.search.budget import parse
-from kernelwright.search.conduct import search
+from kernelwright.search.conduct import choose_writers, search
 from kernelwright.search.device import choose_device
 from kernelwright.search.journal import Watch
 from kernelwright.writers import Writer
@@ -49,9 +49,9 @@ def optimize(
     on; `watch` is called with it (an Event and the Entry it is about, if any). Raises UsageError for arguments
     that make no sense, MissingError for a device that is not here.
     """
-    device, budget_s = choose_device(target), parse(budget)
     if isinstance(writers, str):
         writers = [name.strip() for name in writers.split(",") if name.strip()]
+    device, budget_s = choose_device(target, writers=choose_writers(writers)), parse(budget)
     from torch import nn
 
     from kernelwright.deploy import drop_in
