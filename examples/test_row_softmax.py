@@ -1,6 +1,6 @@
 """Test your Metal kernel in Linux CI: copy this file beside your .metal file and run pytest. No Mac is needed.
 
-    pip install kernelwright pytest && pytest test_row_softmax.py
+    pip install PATH/TO/kernelwright pytest && pytest test_row_softmax.py
 
 `.watched` runs the same call on a build that tells of data races, indexes out of bounds, threadgroup memory read before
 it was written and diverging barriers; `.counters` says what the kernel moved and computed.

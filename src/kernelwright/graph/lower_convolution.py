@@ -90,7 +90,7 @@ def _pays(window: Window, rank: int, groups: int, inner: int, outer: int) -> boo
     if groups > 1:
         return 1 < inner <= 16 and rank < 3  # depthwise ones have a template that knows which to leave alone
     if rank == 2:
-        return inner * outer * prod(window.taps) <= FEW_PRODUCTS * (inner * prod(window.stride) + outer)
+        return inner * outer * prod(window.taps) < FEW_PRODUCTS * (inner * prod(window.stride) + outer)
     return rank == 1 or inner <= 8
 
 

@@ -109,6 +109,8 @@ def by_parts(kernel: Kernel, grain_elements: int) -> Kernel:
     sizes = [each.stop.value for each in (*rows.loops, loop) if isinstance(each.stop, Constant)]
     if not alone or len(sizes) != len(rows.loops) + 1 or not all(isinstance(s, (Let, Update)) for s in loop.body):
         return kernel
+    if not all(sizes):
+        return kernel
     *_, length = map(int, sizes)
     count = math.prod(int(size) for size in sizes[:-1])
     updates = [s for s in loop.body if isinstance(s, Update)]
@@ -125,12 +127,14 @@ def by_parts(kernel: Kernel, grain_elements: int) -> Kernel:
     joined = {name: Buffer(f"{name}_parts", type, shape, strides) for name, type in types.items()}
     index = tuple(index_of(each.index) for each in rows.loops)
 
-    band, loops = _band(rows, across, width)
-    first = _banded(band, (*before, _part_of(loop, length, step)), lambda loop: _pass(band, loop))
+    summing, loops = _band(replace(rows, body=rows.body[: place + 1]), across, width)
+    first = _banded(summing, (*before, _part_of(loop, length, step)), lambda loop: _pass(summing, loop))
     for name, buffer in joined.items():
-        first.append(band.each(Store(buffer, (index_of("part"), *index), Load(band.columns[name], (band.place,)))))
+        total = Load(summing.columns[name], (summing.place,))
+        first.append(summing.each(Store(buffer, (index_of("part"), *index), total)))
     grain = max(1, grain_elements // (step * count))
     made = For("part", ZERO, Constant(parts, ScalarType.INT64), nested(loops, tuple(first)), grain)
+    band, loops = _band(rows, across, width)
 
     def join(_: For) -> list[Statement]:
         taken: list[Statement] = []

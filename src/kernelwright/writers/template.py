@@ -79,8 +79,10 @@ class _Tuning:
         self.lowerings, self.algorithmic = _lowerings(brief)
         """`algorithmic` are the shapes whose algebra drops work."""
         self.models: dict[str, str] = {}
+        self.made: dict[_Variant, Candidate] = {}
+        """Those that were tried, ..."""
         self.times: dict[_Variant, float] = {}
-        """Trials that ran, in microseconds."""
+        """... and trials that ran, in microseconds."""
 
     def first(self) -> Candidate | None:
         """The heuristics' choice; None where nothing can be fused."""
@@ -89,12 +91,11 @@ class _Tuning:
     async def better(self, first: Candidate) -> list[Candidate]:
         """What was faster in trials than `first`, beyond the noise: the fastest, and the second if it is close."""
         await self._climb([start for start in self._starts() if self._candidate(start)])
-        made = {variant: candidate for variant in self.times if (candidate := self._candidate(variant))}
-        own = [self.times[variant] for variant, candidate in made.items() if candidate.digest == first.digest]
-        ranked = sorted(made, key=self.times.__getitem__)
+        own = [time for variant, time in self.times.items() if self.made[variant].digest == first.digest]
+        ranked = sorted(self.times, key=self.times.__getitem__)
         least = self.times[ranked[0]] if ranked else 0.0
         limit = min([least * (1 + CLOSE), *(time * (1 - GAIN) for time in own)])
-        return [made[variant] for variant in ranked[:2] if self.times[variant] <= limit]
+        return [self.made[variant] for variant in ranked[:2] if self.times[variant] <= limit]
 
     def _starts(self) -> list[_Variant]:
         return [_Variant(shape, Plan()) for shape in self.lowerings]
@@ -116,6 +117,7 @@ class _Tuning:
         made = {variant: candidate for variant in fresh if (candidate := self._candidate(variant))}
         if not made:
             return
+        self.made |= made
         trials: dict[str, Trial] = {
             trial.candidate: trial for trial in await self.bench.trial(list(made.values()), Case())
         }
