@@ -53,6 +53,7 @@ def test_the_version_is_told(call) -> None:
         (["judge", "{file}:Net", "{file}", "--target", "cpu", "--baselines", "eagr"], "did you mean eager"),
         (["bench", "suite", "--target", "cpu", "--budget-per-problem", "0s"], "the budget '0s' is not a time"),
         (["bench", "suite", "--target", "cpu", "--writers", "templat"], "did you mean template"),
+        (["bench", "suite", "--target", "cpu", "--problems", "mlp,sofmax"], "it has no sofmax"),
         (["bench", "suite", "--target", "cpu", "--out", "{file}/page.html"], "net.py is no folder"),
         (["optimize"], "give either what to make fast"),
         (["optimize", "--misses", "{folder}/none.sqlite"], "there is no archive"),
@@ -91,3 +92,10 @@ def test_listings_name_file_and_reason_and_json_stands_alone(call, verb: str) ->
     rows = json.loads(out)
     assert rows and all(set(row) == {"name", "about", "file", "missing"} for row in rows)
     assert all(row["file"].endswith(".py") and row["about"] for row in rows)
+
+
+def test_problems_of_the_suite_are_chosen_by_name():
+    from kernelwright.app.bench import list_references
+
+    found = list_references("suite", "1", None)
+    assert list_references("suite", "1", "softmax, mlp") == ("suite:mlp", "suite:softmax") and len(found) > 50

@@ -26,7 +26,9 @@ def bench(
     level: Annotated[str, typer.Option("--level", metavar="LEVELS", help='Levels of KernelBench, as "1,2".')] = "1",
     problems: Annotated[
         str | None,
-        typer.Option("--problems", metavar="NUMBERS", help='Which of a level, as "1-20,40".', show_default="all"),
+        typer.Option(
+            "--problems", metavar="WHICH", help='"1-20,40" of a level, "softmax,mlp" of the suite.', show_default="all"
+        ),
     ] = None,
     target: options.Device = "auto",
     budget: Annotated[
@@ -119,7 +121,14 @@ def list_references(source: str, levels: str, numbers: str | None) -> tuple[str,
     if source == "suite" or source.startswith("suite@"):
         from kernelwright.problems.sources.suite import suite_problems
 
-        return suite_problems(source.partition("@")[2] or None)
+        found = suite_problems(source.partition("@")[2] or None)
+        if numbers is None:
+            return found
+        chosen = {name.strip() for name in numbers.split(",")}
+        names = {reference.partition(":")[2].partition("@")[0]: reference for reference in found}
+        if unknown := sorted(chosen - set(names)):
+            raise UsageError(f"--problems takes names of the suite, and it has no {', '.join(unknown)}")
+        return tuple(reference for name, reference in names.items() if name in chosen)
     if source.startswith("kernelbench:"):
         from kernelwright.problems.sources.kernelbench import kernelbench_problems
 
